@@ -1,0 +1,1 @@
+"""Files ▸ documents ▸ chunks ▸ token ids."""
