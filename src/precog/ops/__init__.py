@@ -1,0 +1,12 @@
+"""The gated diagonal recurrence and nothing else: loop reference, parallel scans, FFT for the LTI mode.
+
+Every fast path stands beside a loop that says the same thing one token at a time, and is tested against it in
+values and gradients. These functions know tensors; they know nothing of models, tokens or files.
+"""
+
+from precog.ops.lti import lti_fft
+from precog.ops.outer import outer_scan
+from precog.ops.reference import diagonal_loop, diagonal_step, outer_loop, outer_step
+from precog.ops.scan import diagonal_scan
+
+__all__ = ["diagonal_loop", "diagonal_scan", "diagonal_step", "lti_fft", "outer_loop", "outer_scan", "outer_step"]
