@@ -1,0 +1,121 @@
+"""The shape of a TENNs-LLM: a frozen, strict configuration, with presets kept as data files.
+
+Symbols of paper §3 and Table 1: d = width, N = inner, G = groups, M = 8G modes, L = layers.
+"""
+
+import dataclasses
+import json
+from importlib import resources
+from typing import Any, Literal, Self
+
+from precog.errors import ModelError
+
+
+@dataclasses.dataclass(frozen=True)
+class TennsConfig:
+    """Shape and switches of a TENNs-LLM.
+
+    Attributes:
+        width: d, reals of a token's residual stream.
+        layers: L, number of blocks.
+        inner: N, reals inside a block.
+        mixer: ``diagonal`` is the paper's recurrence (complex modes, state of 2M = N reals a layer); ``outer`` writes
+            the outer product of value channels and coefficients, read by a question-dependent vector.
+        groups: G, timescale groups of the diagonal mixer; one Δ each.
+        modes_per_group: complex modes per group: 8 (192 KB for the paper's preset) or 16 (384 KB); ERRATA 2.
+        frequencies: ω_k of the diagonal mixer: ``pi`` (πk, the paper), ``zero`` or ``learned``.
+        readout: ``static`` is y = C n(h); ``question`` is y = C (r ⊙ n(h)) with r computed from the current tokens.
+        state_norm: RMSNorm before the readout.
+        heads, coefficients, channels: H, K, P of the outer mixer; its state is H·K·P reals a layer.
+        bottleneck: width of e, the two-layer gating bottleneck (paper: 256).
+        kernel: taps of the causal convolution (paper: 4).
+        conv_boundary: ``segment`` (the window never crosses the boundary token; ERRATA 3) or ``carried``.
+        selective: False freezes Δ and β (the LTI mode, an oracle for tests; ERRATA 4).
+        tied: input and output embeddings are one matrix.
+        vocabulary: number of token ids.
+    """
+
+    width: int
+    layers: int
+    inner: int
+    mixer: Literal["diagonal", "outer"] = "diagonal"
+    groups: int = 0
+    modes_per_group: Literal[8, 16] = 8
+    frequencies: Literal["pi", "zero", "learned"] = "pi"
+    readout: Literal["static", "question"] = "static"
+    state_norm: bool = True
+    heads: int = 0
+    coefficients: int = 0
+    channels: int = 0
+    bottleneck: int = 256
+    kernel: int = 4
+    conv_boundary: Literal["segment", "carried"] = "segment"
+    selective: bool = True
+    tied: bool = False
+    vocabulary: int = 32000
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "inner", "bottleneck", "kernel", "vocabulary"):
+            if getattr(self, name) < 1:
+                raise ModelError(f"config: {name} is out of range", given=getattr(self, name), expected="at least 1")
+        if self.mixer == "diagonal":
+            # v carries one real input per stored real, so the inner width and the state have the same size
+            if self.inner != 2 * self.groups * self.modes_per_group:
+                raise ModelError(
+                    "config: the diagonal mixer's sizes contradict each other",
+                    given=f"inner {self.inner}, groups {self.groups}, modes_per_group {self.modes_per_group}",
+                    expected="inner = 2 · groups · modes_per_group",
+                )
+        elif self.mixer == "outer":
+            if min(self.heads, self.coefficients, self.channels) < 1 or not self.selective:
+                raise ModelError(
+                    "config: the outer mixer needs heads, coefficients and channels, and is always selective",
+                    given=f"heads {self.heads}, coefficients {self.coefficients}, channels {self.channels}",
+                    expected="at least 1 each",
+                )
+        else:
+            raise ModelError("config: unknown mixer", given=self.mixer, expected="diagonal or outer")
+
+    @property
+    def state_reals(self) -> int:
+        """Reals of recurrent state per layer (S)."""
+        return self.inner if self.mixer == "diagonal" else self.heads * self.coefficients * self.channels
+
+    @property
+    def decay_groups(self) -> int:
+        """Independent timescales Δ per layer: groups of the diagonal mixer, heads of the outer one."""
+        return self.groups if self.mixer == "diagonal" else self.heads
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """A configuration from plain data.
+
+        Raises:
+            ModelError: a key is unknown or missing, or a value is out of range.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ModelError("config: unknown keys", given=", ".join(unknown), expected=", ".join(sorted(known)))
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ModelError("config: keys are missing or have the wrong type", given=str(error)) from error
+
+    @classmethod
+    def preset(cls, name: str) -> Self:
+        """A configuration shipped as a data file.
+
+        Raises:
+            ModelError: there is no such preset.
+        """
+        folder = resources.files("precog.backbones.tenns") / "presets"
+        path = folder / f"{name}.json"
+        if not path.is_file():
+            known = sorted(entry.name.removesuffix(".json") for entry in folder.iterdir())
+            raise ModelError("no such preset", given=name, expected=", ".join(known))
+        return cls.from_dict(json.loads(path.read_text("utf-8")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, complete: defaults are written out so that a later default cannot change an old model."""
+        return dataclasses.asdict(self)
