@@ -1,0 +1,29 @@
+"""States on flash, the catalogue that knows them, integrity and deletion."""
+
+from precog.store.batch import Batch
+from precog.store.corpus_store import CorpusStore
+from precog.store.folder import write_atomically
+from precog.store.layout import RecordLayout
+from precog.store.record import Location, Record, content_hash
+from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, StoreSize
+from precog.store.scan import ScanHit, ScanReport, scan
+
+__all__ = [
+    "Batch",
+    "Chunk",
+    "ChunkInfo",
+    "ChunkKeys",
+    "ChunkText",
+    "CorpusStore",
+    "Document",
+    "DocumentInfo",
+    "Location",
+    "Record",
+    "RecordLayout",
+    "ScanHit",
+    "ScanReport",
+    "StoreSize",
+    "content_hash",
+    "scan",
+    "write_atomically",
+]

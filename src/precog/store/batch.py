@@ -1,0 +1,122 @@
+"""One commit unit of a writer: documents, chunks, keys and states that become visible together, or not at all."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float32
+
+from precog.errors import CorpusError, EncoderError
+from precog.store.catalogue import Catalogue
+from precog.store.layout import RecordLayout
+from precog.store.record import content_hash, pack
+from precog.store.rows import ChunkInfo, Document, DocumentInfo
+from precog.store.segment import SegmentWriter
+
+
+class Batch:
+    """What ``CorpusStore.batch()`` hands out; it is committed when its ``with`` block ends without an exception."""
+
+    def __init__(
+        self, catalogue: Catalogue, writer: SegmentWriter, layout: RecordLayout, fingerprint: bytes, dim: int
+    ) -> None:
+        self._catalogue = catalogue
+        self._writer = writer
+        self._layout = layout
+        self._fingerprint = fingerprint
+        self._dim = dim
+
+    def begin_document(self, info: DocumentInfo) -> Document:
+        """Starts a document, or goes on with the one that was interrupted.
+
+        The returned ``num_chunks`` says how many of its chunks are already committed (0 for a new one): an
+        interrupted document with the same raw bytes is taken up there, one with other bytes is dropped.
+        The version that is already indexed keeps answering until ``finish_document``.
+        """
+        for unfinished in list(self._catalogue.documents(info.source, "indexing")):
+            if unfinished.info.raw_sha256 == info.raw_sha256:
+                self._catalogue.update_document(unfinished.id, info, "indexing", None)
+                return replace(unfinished, info=info)
+            self._catalogue.delete_document(unfinished.id)
+        return Document(self._catalogue.add_document(info, "indexing", None), info, "indexing", None, 0)
+
+    def find_state(self, token_ids: Sequence[int] | npt.NDArray[np.integer]) -> int | None:
+        """The stored state that has read exactly these tokens, if there is one."""
+        return self._catalogue.find_state(content_hash(self._fingerprint, token_ids))
+
+    def add_state(
+        self,
+        token_ids: Sequence[int] | npt.NDArray[np.integer],
+        *,
+        state: bytes | npt.NDArray[np.generic],
+        tau: bytes | npt.NDArray[np.float32] = b"",
+        suffix_array: npt.NDArray[np.integer] | None = None,
+    ) -> int:
+        """Stores a state and returns its id; one that has read the same tokens is stored once.
+
+        Raises:
+            StateError: a part does not fit the corpus's record layout.
+            StorageError: the disk is full or refuses; leave the ``with`` block, nothing acknowledged is lost.
+        """
+        found = self.find_state(token_ids)
+        if found is not None:
+            return found
+        location = self._writer.next_location()
+        record = pack(
+            self._layout,
+            location,
+            state=state,
+            tau=tau,
+            token_ids=token_ids,
+            suffix_array=suffix_array,
+            fingerprint=self._fingerprint,
+        )
+        self._writer.append(location, record)
+        return self._catalogue.add_state(content_hash(self._fingerprint, token_ids), location, len(token_ids))
+
+    def add_chunk(self, document_id: int, info: ChunkInfo, *, state_id: int, keys: Float32[np.ndarray, "n E"]) -> int:
+        """Adds the next chunk of a document with one key per window, and returns its id.
+
+        Raises:
+            EncoderError: the keys have another width than the corpus's.
+        """
+        if keys.shape[1] != self._dim or len(keys) == 0:
+            raise EncoderError("keys of another encoder", given=str(keys.shape), expected=f"[windows ≥ 1, {self._dim}]")
+        vectors = np.ascontiguousarray(keys, dtype="<f4").tobytes()
+        return self._catalogue.add_chunk(document_id, info, state_id, len(keys), vectors)
+
+    def finish_document(self, document_id: int, info: DocumentInfo | None = None) -> None:
+        """Makes a document visible, in place of the version that was indexed before."""
+        document = self._known(document_id)
+        info = info or document.info
+        self._drop_settled(info.source, keep=document_id)
+        self._catalogue.update_document(document_id, info, "indexed", None)
+
+    def fail_document(self, info: DocumentInfo, reason: str) -> int:
+        """Records why a document yields nothing; what an earlier version said is forgotten."""
+        for unfinished in list(self._catalogue.documents(info.source, "indexing")):
+            self._catalogue.delete_document(unfinished.id)
+        self._drop_settled(info.source)
+        return self._catalogue.add_document(info, "failed", reason)
+
+    def touch_document(self, document_id: int, info: DocumentInfo) -> None:
+        """Updates size, time and details of a document whose content has not changed."""
+        document = self._known(document_id)
+        self._catalogue.update_document(document_id, info, document.status, document.reason)
+
+    def delete_document(self, document_id: int) -> None:
+        """Removes a document with its chunks, keys, and the states that nothing else has read."""
+        self._known(document_id)
+        self._catalogue.delete_document(document_id)
+
+    def _known(self, document_id: int) -> Document:
+        document = self._catalogue.document(document_id)
+        if document is None:
+            raise CorpusError("there is no such document", given=document_id)
+        return document
+
+    def _drop_settled(self, source: str, keep: int | None = None) -> None:
+        for document in list(self._catalogue.documents(source)):
+            if document.status != "indexing" and document.id != keep:
+                self._catalogue.delete_document(document.id)

@@ -1,0 +1,386 @@
+"""The catalogue: which documents, chunks, keys and states a corpus holds, in one SQLite file.
+
+Nothing outside this room knows that it is SQLite. A catalogue knows where a state lies, never what is in it.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+import urllib.parse
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from precog.errors import CorpusError, DamagedCorpusError
+from precog.store.failure import guarded
+from precog.store.migrations import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
+from precog.store.record import Location
+from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo
+
+Row = tuple[object, ...]
+_PAGE_OF_ROWS = 512
+_BUSY_TIMEOUT_SEC = 5.0
+_DOCUMENT = """SELECT d.id, d.source, d.media_type, d.raw_sha256, d.size_bytes, d.mtime_ns, d.details, d.status,
+    d.reason, (SELECT count(*) FROM chunks c WHERE c.document_id = d.id) FROM documents d"""
+_CHUNK = """SELECT c.id, c.document_id, d.source, c.ordinal, c.page, c.span_start, c.span_end, c.text, c.context,
+    c.details, c.state_id, s.num_tokens
+    FROM chunks c JOIN documents d ON d.id = c.document_id JOIN states s ON s.id = c.state_id"""
+
+
+class Catalogue:
+    """One connection to the catalogue file; safe to use from several threads, one statement at a time."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._connection = connection
+        self._lock = threading.RLock()
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """Makes an empty catalogue that only its owner may read.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        with guarded(path):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA page_size = 4096")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        return cls(path, connection)._prepared_to_write()
+
+    @classmethod
+    def open(cls, path: Path, *, write: bool) -> Self:
+        """Opens an existing catalogue and, to write, brings it forward to the present tables.
+
+        Raises:
+            DamagedCorpusError: missing, truncated, or not a catalogue.
+            CorpusError: of a newer version.
+        """
+        if not path.is_file():
+            hint = "restore it from a backup, or index the documents again into a new folder"
+            raise DamagedCorpusError("the catalogue is missing", given=path, hint=hint)
+        options = "mode=rw" if write else "mode=ro"
+        if not write and not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
+            options = "immutable=1"  # a read-only medium: nobody can be writing
+        uri = f"file:{urllib.parse.quote(os.fsencode(path))}?{options}"
+        with guarded(path):
+            connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_SEC
+            )
+            try:
+                cls._check_version(path, connection)
+            except BaseException:
+                connection.close()
+                raise
+        catalogue = cls(path, connection)
+        return catalogue._prepared_to_write() if write else catalogue
+
+    @staticmethod
+    def _check_version(path: Path, connection: sqlite3.Connection) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION_ID:
+            raise DamagedCorpusError("the catalogue is damaged", given=f"{path} is not a catalogue of PRECOG")
+        if version > SCHEMA_VERSION:
+            hint = "install a newer version of PRECOG"
+            raise CorpusError("the corpus has a newer format", given=version, expected=f"≤ {SCHEMA_VERSION}", hint=hint)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version:
+            connection.execute("SELECT key FROM meta LIMIT 1").fetchone()
+
+    def _prepared_to_write(self) -> Self:
+        with guarded(self._path):
+            for pragma in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "secure_delete = ON",
+                "foreign_keys = ON",
+                "recursive_triggers = ON",
+            ):
+                self._connection.execute(f"PRAGMA {pragma}").fetchall()
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            for number, migrate in enumerate(MIGRATIONS[version:], start=version + 1):
+                with self.transaction():
+                    migrate(self._connection)
+                    self._connection.execute(f"PRAGMA user_version = {number}")
+        return self
+
+    def close(self) -> None:
+        """Closes the connection."""
+        with self._lock, guarded(self._path):
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One commit unit: everything of the block, or nothing."""
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self.rollback()
+            raise
+        self.commit()
+
+    def begin(self) -> None:
+        """Starts a commit unit."""
+        self._run("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Returns when the commit unit is on the disk.
+
+        Raises:
+            StorageError: the disk refuses; the unit is undone.
+        """
+        try:
+            self._run("COMMIT")
+        except BaseException:
+            self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Undoes the commit unit, if one is open."""
+        with self._lock:
+            if self._connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+
+    def get_meta(self, key: str) -> str | None:
+        """A setting of the corpus."""
+        row = self._one("SELECT value FROM meta WHERE key = ?", (key,))
+        return None if row is None else str(row[0])
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Changes a setting of the corpus."""
+        self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (key, value))
+
+    def bump_generation(self) -> None:
+        """Counts a change; index files of an older generation are rebuilt."""
+        self._run("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
+
+    def segments(self) -> dict[int, int]:
+        """Acknowledged records of each segment file."""
+        return {int(n): int(c) for n, c in self._all("SELECT number, num_records FROM segments")}  # type: ignore[call-overload]  # columns are integers
+
+    def set_segments(self, counts: dict[int, int]) -> None:
+        """Acknowledges the records of each segment file."""
+        for number, count in counts.items():
+            sql = "INSERT INTO segments VALUES (?, ?) ON CONFLICT DO UPDATE SET num_records = excluded.num_records"
+            self._run(sql, (number, count))
+
+    def drop_segments(self, numbers: Iterable[int]) -> None:
+        """Forgets segment files that hold no state any more."""
+        for number in numbers:
+            self._run("DELETE FROM tombstones WHERE segment = ?", (number,))
+            self._run("DELETE FROM segments WHERE number = ?", (number,))
+
+    def add_document(self, info: DocumentInfo, status: str, reason: str | None) -> int:
+        """Adds a row; the caller has made room for its source."""
+        sql = """INSERT INTO documents (source, media_type, raw_sha256, size_bytes, mtime_ns, status, reason, details)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+        reason_value = None if reason is None else _to_sql(reason)
+        values = (info.media_type, info.raw_sha256, info.size_bytes, info.mtime_ns, status, reason_value)
+        return self._insert(sql, (_to_sql(info.source), *values, _json(info.details)))
+
+    def update_document(self, document_id: int, info: DocumentInfo, status: str, reason: str | None) -> None:
+        """Replaces what is known of a document; its source stays."""
+        sql = """UPDATE documents SET media_type = ?, raw_sha256 = ?, size_bytes = ?, mtime_ns = ?, status = ?,
+            reason = ?, details = ? WHERE id = ?"""
+        reason_value = None if reason is None else _to_sql(reason)
+        values = (info.media_type, info.raw_sha256, info.size_bytes, info.mtime_ns, status, reason_value)
+        self._run(sql, (*values, _json(info.details), document_id))
+
+    def delete_document(self, document_id: int) -> None:
+        """Removes a document, its chunks and keys, and every state that no other chunk has read."""
+        self._run("DELETE FROM documents WHERE id = ?", (document_id,))
+
+    def delete_unused_states(self) -> None:
+        """Removes the rows of states that no chunk names, leaving tombstones for their bytes."""
+        self._run("DELETE FROM states WHERE num_references = 0")
+
+    def documents(self, source: str | None = None, status: str | None = None) -> Iterator[Document]:
+        """Documents in the order they were added."""
+        sql = f"{_DOCUMENT} WHERE d.id > ?"
+        values: list[object] = []
+        if source is not None:
+            sql, values = f"{sql} AND d.source = ?", [*values, _to_sql(source)]
+        if status is not None:
+            sql, values = f"{sql} AND d.status = ?", [*values, status]
+        return (_document(row) for row in self._paged(f"{sql} ORDER BY d.id LIMIT {_PAGE_OF_ROWS}", values))
+
+    def document(self, document_id: int) -> Document | None:
+        """The document of that id."""
+        row = self._one(f"{_DOCUMENT} WHERE d.id = ?", (document_id,))
+        return None if row is None else _document(row)
+
+    def add_state(self, content_hash: bytes, location: Location, num_tokens: int) -> int:
+        """Records where a new state lies."""
+        sql = "INSERT INTO states (content_hash, segment, slot, num_tokens) VALUES (?, ?, ?, ?)"
+        return self._insert(sql, (content_hash, location.segment, location.slot, num_tokens))
+
+    def find_state(self, content_hash: bytes) -> int | None:
+        """The state of that name, if it is stored."""
+        row = self._one("SELECT id FROM states WHERE content_hash = ?", (content_hash,))
+        return None if row is None else _int(row[0])
+
+    def move_state(self, state_id: int, location: Location) -> None:
+        """Records the new place of a state."""
+        sql = "UPDATE states SET segment = ?, slot = ? WHERE id = ?"
+        self._run(sql, (location.segment, location.slot, state_id))
+
+    def states(self) -> Iterator[tuple[int, Location]]:
+        """Every state and its place, in the order they were added."""
+        sql = f"SELECT id, segment, slot FROM states WHERE id > ? ORDER BY id LIMIT {_PAGE_OF_ROWS}"
+        return ((_int(row[0]), Location(_int(row[1]), _int(row[2]))) for row in self._paged(sql, []))
+
+    def tombstones(self) -> list[Location]:
+        """Places whose bytes are to be erased."""
+        return [Location(_int(a), _int(b)) for a, b in self._all("SELECT segment, slot FROM tombstones ORDER BY 1, 2")]
+
+    def clear_tombstones(self, locations: Iterable[Location]) -> None:
+        """Records that the bytes of these places are erased."""
+        for location in locations:
+            sql = "DELETE FROM tombstones WHERE segment = ? AND slot = ?"
+            self._run(sql, (location.segment, location.slot))
+
+    def add_chunk(self, document_id: int, info: ChunkInfo, state_id: int, num_windows: int, vectors: bytes) -> int:
+        """Adds a chunk with its keys (float32, little-endian)."""
+        sql = """INSERT INTO chunks
+            (document_id, ordinal, page, span_start, span_end, text, context, details, state_id)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        text = (_to_sql(info.text), _to_sql(info.context), _json(info.details))
+        chunk_id = self._insert(sql, (document_id, info.ordinal, info.page, *info.span, *text, state_id))
+        self._run("INSERT INTO keys VALUES (?, ?, ?)", (chunk_id, num_windows, vectors))
+        return chunk_id
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks of these ids; those that are gone are left out."""
+        sql = f"{_CHUNK} WHERE c.id = ?"
+        rows = (self._one(sql, (chunk_id,)) for chunk_id in chunk_ids)
+        return {chunk.id: chunk for chunk in (_chunk(row) for row in rows if row is not None)}
+
+    def chunks_of(self, document_id: int) -> Iterator[Chunk]:
+        """A document's chunks in order."""
+        sql = f"{_CHUNK} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"
+        return (_chunk(row) for row in self._paged(sql, [document_id]))
+
+    def locate(self, chunk_id: int) -> Location | None:
+        """Where the state of a chunk lies."""
+        sql = "SELECT s.segment, s.slot FROM chunks c JOIN states s ON s.id = c.state_id WHERE c.id = ?"
+        row = self._one(sql, (chunk_id,))
+        return None if row is None else Location(_int(row[0]), _int(row[1]))
+
+    def keys(self, after_chunk_id: int, dim: int) -> Iterator[ChunkKeys]:
+        """Keys of all chunks of indexed documents, by rising chunk id."""
+        sql = f"""SELECT c.id, k.vectors FROM chunks c JOIN keys k ON k.chunk_id = c.id
+            JOIN documents d ON d.id = c.document_id
+            WHERE c.id > ? AND d.status = 'indexed' ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"""
+        for row in self._paged(sql, [], after_chunk_id):
+            vectors = np.frombuffer(_bytes(row[1]), "<f4").reshape(-1, dim)
+            yield ChunkKeys(_int(row[0]), vectors)
+
+    def key_bytes(self, chunk_id: int) -> bytes:
+        """The keys of one chunk, float32 little-endian."""
+        row = self._one("SELECT vectors FROM keys WHERE chunk_id = ?", (chunk_id,))
+        return b"" if row is None else _bytes(row[0])
+
+    def texts(self, after_chunk_id: int) -> Iterator[ChunkText]:
+        """Texts of all chunks of indexed documents, by rising chunk id."""
+        sql = f"""SELECT c.id, c.text, c.context FROM chunks c JOIN documents d ON d.id = c.document_id
+            WHERE c.id > ? AND d.status = 'indexed' ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"""
+        return (ChunkText(_int(row[0]), _text(row[1]), _text(row[2])) for row in self._paged(sql, [], after_chunk_id))
+
+    def counts(self) -> dict[str, int]:
+        """Documents, failures, chunks, states, tokens, and bytes of keys and text."""
+        sql = """SELECT (SELECT count(*) FROM documents WHERE status = 'indexed'),
+            (SELECT count(*) FROM documents WHERE status = 'failed'), (SELECT count(*) FROM chunks),
+            (SELECT count(*) FROM states),
+            (SELECT coalesce(sum(s.num_tokens), 0) FROM chunks c JOIN states s ON s.id = c.state_id),
+            (SELECT coalesce(sum(length(vectors)), 0) FROM keys),
+            (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks)"""
+        row = self._one(sql) or ()
+        names = ("num_documents", "num_failed", "num_chunks", "num_states", "num_tokens", "key_bytes", "text_bytes")
+        return dict(zip(names, map(_int, row), strict=True))
+
+    def scrub(self) -> bool:
+        """Rewrites the file without anything deleted and empties the write-ahead log; False if a reader held it."""
+        self._run("VACUUM")
+        row = self._one("PRAGMA wal_checkpoint(TRUNCATE)")
+        return row is not None and _int(row[0]) == 0
+
+    def _run(self, sql: str, values: Sequence[object] = ()) -> None:
+        with self._lock, guarded(self._path):
+            self._connection.execute(sql, values)
+
+    def _insert(self, sql: str, values: Sequence[object]) -> int:
+        with self._lock, guarded(self._path):
+            row_id = self._connection.execute(sql, values).lastrowid
+        assert row_id is not None
+        return row_id
+
+    def _one(self, sql: str, values: Sequence[object] = ()) -> Row | None:
+        with self._lock, guarded(self._path):
+            row: Row | None = self._connection.execute(sql, values).fetchone()
+        return row
+
+    def _all(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
+        with self._lock, guarded(self._path):
+            return self._connection.execute(sql, values).fetchall()
+
+    def _paged(self, sql: str, values: list[object], after: int = 0) -> Iterator[Row]:
+        # Pages keep memory flat and never hold a snapshot (and with it the write-ahead log) between two calls.
+        while rows := self._all(sql, (after, *values)):
+            yield from rows
+            after = _int(rows[-1][0])
+
+
+def _to_sql(text: str) -> str | bytes:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _bytes(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def _json(value: dict[str, object]) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True)
+
+
+def _document(row: Row) -> Document:
+    number, source, media_type, sha256, size, mtime, details, status, reason, num_chunks = row
+    info = DocumentInfo(
+        _text(source), _text(media_type), _bytes(sha256), _int(size), _int(mtime), json.loads(_text(details))
+    )
+    reason_text = None if reason is None else _text(reason)
+    return Document(_int(number), info, _text(status), reason_text, _int(num_chunks))  # type: ignore[arg-type]  # a CHECK constraint keeps the status one of three
+
+
+def _chunk(row: Row) -> Chunk:
+    number, document, source, ordinal, page, start, end, text, context, details, state, num_tokens = row
+    info = ChunkInfo(
+        ordinal=_int(ordinal),
+        page=None if page is None else _int(page),
+        span=(_int(start), _int(end)),
+        text=_text(text),
+        context=_text(context),
+        details=json.loads(_text(details)),
+    )
+    return Chunk(_int(number), _int(document), _text(source), info, _int(state), _int(num_tokens))

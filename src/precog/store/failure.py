@@ -1,0 +1,49 @@
+"""Turns what the operating system and SQLite say into the errors of the project."""
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from precog.errors import BusyError, CorpusError, DamagedCorpusError, PrecogError, StorageError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def storage_error(error: OSError, path: Path | str) -> StorageError:
+    """One line for a write that the operating system refused."""
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        hint = "free some space and run the same command again: nothing acknowledged was lost"
+        return StorageError("the disk is full or a quota is reached", given=f"{path} ({reason})", hint=hint)
+    hint = "nothing acknowledged was lost; check the disk and its permissions"
+    return StorageError("the disk refuses to be written", given=f"{path} ({reason})", hint=hint)
+
+
+def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
+    """One line for a statement that SQLite refused."""
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return BusyError("the catalogue is in use by another process", given=str(path), hint="try again in a moment")
+    if primary == sqlite3.SQLITE_FULL:
+        hint = "free some space and run the same command again: nothing acknowledged was lost"
+        return StorageError("the disk is full or a quota is reached", given=str(path), hint=hint)
+    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        hint = "nothing acknowledged was lost; check the disk, its space and its permissions"
+        return StorageError("the disk refuses the catalogue", given=f"{path} ({error})", hint=hint)
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
+        hint = "restore it from a backup, or index the documents again into a new folder"
+        return DamagedCorpusError("the catalogue is damaged", given=f"{path} ({error})", hint=hint)
+    return CorpusError("the catalogue refused a statement", given=f"{path} ({error})")
+
+
+@contextmanager
+def guarded(path: Path | str) -> Iterator[None]:
+    """Raises every OSError and sqlite3.Error of the block as one of the project's errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise catalogue_error(error, path) from error
+    except OSError as error:
+        raise storage_error(error, path) from error

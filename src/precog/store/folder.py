@@ -1,0 +1,175 @@
+"""The folder of a corpus: a marker, a lock, and one numbered folder that holds everything else.
+
+::
+
+    CORPUS/
+      precog.json     {"corpus": "precog", "format": 1, "current": "000001"}
+      lock            held by the one process that writes
+      000001/         catalogue.sqlite · segments/000000.seg … · index files
+
+Replacing a corpus as a whole (another model, another encoder) builds ``000002/`` beside it and then renames one new
+marker into place: a reader sees the old corpus or the new one, never a mixture.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+from precog.errors import BusyError, CorpusError, DamagedCorpusError
+from precog.store.failure import guarded
+
+MARKER = "precog.json"
+LOCK = "lock"
+FORMAT = 1
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder that only its owner may enter."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a file of mode 0600 that is either the old one or the new one, whatever happens.
+
+    Raises:
+        StorageError: the disk refuses; the old file is untouched.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    with guarded(path):
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Returns when the names in the folder are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class CorpusFolder:
+    """Finds, creates and switches the numbered folder that is current."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def current(self) -> Path:
+        """The folder that the marker names.
+
+        Raises:
+            CorpusError: no folder, not a corpus, or a newer format.
+            DamagedCorpusError: the marker or what it names is damaged.
+        """
+        marker = self.path / MARKER
+        hint = "make one with `precog index PATH… --corpus DIR`"
+        if not self.path.is_dir():
+            raise CorpusError("there is no corpus here", given=self.path, expected="a folder", hint=hint)
+        if not marker.is_file():
+            raise CorpusError(
+                "this folder is not a corpus", given=self.path, expected=f"a folder with {MARKER}", hint=hint
+            )
+        try:
+            found = json.loads(marker.read_bytes())
+            is_ours, version, name = found["corpus"] == "precog", int(found["format"]), str(found["current"])
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise DamagedCorpusError("the marker of the corpus is damaged", given=f"{marker} ({error})") from error
+        if not is_ours:
+            raise CorpusError("this folder is not a corpus", given=self.path, expected=f"PRECOG's {MARKER}", hint=hint)
+        if version > FORMAT:
+            hint = "install a newer version of PRECOG"
+            raise CorpusError("the corpus has a newer format", given=version, expected=f"≤ {FORMAT}", hint=hint)
+        current = self.path / name
+        if not (name.isdigit() and current.is_dir()):
+            raise DamagedCorpusError("the corpus is incomplete", given=self.path, expected=f"a folder {name} in it")
+        return current
+
+    @property
+    def next(self) -> Path:
+        """The folder that a replacement is built in."""
+        return self.path / f"{int(self.current.name) + 1:06d}"
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a marker."""
+        return (self.path / MARKER).is_file()
+
+    def check_is_free(self) -> None:
+        """Refuses a folder that holds something else than what an interrupted creation leaves behind.
+
+        Raises:
+            CorpusError: it does.
+        """
+        ours = {LOCK, "000001", MARKER + ".tmp"}
+        with guarded(self.path):
+            strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours)
+        if strangers:
+            given = f"{self.path} holds {strangers[0]}" + (" and more" if len(strangers) > 1 else "")
+            hint = "name a new or empty folder"
+            raise CorpusError("this folder is not empty and not a corpus", given=given, hint=hint)
+
+    def first(self) -> Path:
+        """The folder that a new corpus is built in before ``publish``, emptied of an interrupted creation."""
+        folder = self.path / "000001"
+        with guarded(self.path):
+            if folder.exists():
+                shutil.rmtree(folder)
+        return folder
+
+    def publish(self, folder: Path) -> None:
+        """Makes ``folder`` the current one; the step is atomic."""
+        marker = {"corpus": "precog", "format": FORMAT, "current": folder.name}
+        write_atomically(self.path / MARKER, (json.dumps(marker) + "\n").encode())
+
+    def remove_others(self, keep: Path | None = None) -> None:
+        """Deletes every numbered folder but the current one and ``keep``."""
+        current = self.current
+        with guarded(self.path):
+            for path in self.path.iterdir():
+                if path.name.isdigit() and path.is_dir() and path not in (current, keep):
+                    shutil.rmtree(path)
+
+
+class WriterLock:
+    """Held by the one process that may write to a corpus; the system frees it when that process ends."""
+
+    def __init__(self, folder: Path, wait_sec: float) -> None:
+        path = folder / LOCK
+        with guarded(path):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + wait_sec
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                    os.close(self._descriptor)
+                    message = "another process is writing to this corpus"
+                    hint = "wait until it has finished, then run the same command again"
+                    raise BusyError(message, given=f"{folder}, process {holder}", hint=hint) from None
+                time.sleep(min(0.05, max(0.0, deadline - time.monotonic())))
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Lets the next writer in."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

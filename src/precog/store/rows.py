@@ -1,0 +1,123 @@
+"""What the catalogue says about documents and chunks, as frozen data."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float32
+
+Status = Literal["indexing", "indexed", "failed"]
+
+
+@dataclass(frozen=True)
+class DocumentInfo:
+    """What is known of a document before its first chunk.
+
+    Attributes:
+        source: where it came from: a path, or a name such as ``stdin``; surrogate escapes are kept.
+        media_type: for instance ``application/pdf``.
+        raw_sha256: 32 bytes over the file as it was read.
+        size_bytes: of the file.
+        mtime_ns: of the file, nanoseconds.
+        details: JSON-able extras of the loader: title, pages, pages without text.
+    """
+
+    source: str
+    media_type: str
+    raw_sha256: bytes
+    size_bytes: int
+    mtime_ns: int
+    details: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document of the catalogue.
+
+    Attributes:
+        id: never used twice.
+        info: what it was when it was read.
+        status: ``indexing`` (not yet visible to a search), ``indexed`` or ``failed``.
+        reason: why it failed, in one line.
+        num_chunks: chunks committed so far.
+    """
+
+    id: int
+    info: DocumentInfo
+    status: Status
+    reason: str | None
+    num_chunks: int
+
+
+@dataclass(frozen=True)
+class ChunkInfo:
+    """A chunk's text and where it stood.
+
+    Attributes:
+        ordinal: 0, 1, 2 … within the document.
+        page: 1-based, or None where the format has no pages.
+        span: first character and the one after the last, in the document's text.
+        text: what the model has read, without the context.
+        context: headings or a table's header row put before the text, "" if none.
+        details: JSON-able extras of the chunker.
+    """
+
+    ordinal: int
+    page: int | None
+    span: tuple[int, int]
+    text: str
+    context: str = ""
+    details: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk of the catalogue.
+
+    Attributes:
+        id: never used twice; the index knows chunks by it.
+        document_id: the document it belongs to.
+        source: of that document.
+        info: its text and where it stood.
+        state_id: several chunks that read the same tokens share one state.
+        num_tokens: tokens its state has read.
+    """
+
+    id: int
+    document_id: int
+    source: str
+    info: ChunkInfo
+    state_id: int
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class ChunkKeys:
+    """The keys of one chunk, one row per window of the sentence encoder, unit norm."""
+
+    chunk_id: int
+    keys: Float32[np.ndarray, "windows E"]
+
+
+@dataclass(frozen=True)
+class ChunkText:
+    """What the lexical index reads of one chunk."""
+
+    chunk_id: int
+    text: str
+    context: str
+
+
+@dataclass(frozen=True)
+class StoreSize:
+    """Counts and bytes of a corpus, for ``precog info``."""
+
+    num_documents: int
+    num_failed: int
+    num_chunks: int
+    num_states: int
+    num_tokens: int
+    state_bytes: int
+    key_bytes: int
+    text_bytes: int
+    disk_bytes: int
