@@ -1,0 +1,1 @@
+"""Training data: passages, the questions made from them, prepared folders and batches."""

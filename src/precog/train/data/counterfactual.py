@@ -1,0 +1,116 @@
+"""Replacing entities of a text by others of their type, so that an answer must be read and cannot be recalled."""
+
+import random
+import re
+from bisect import bisect_right
+from collections import deque
+from typing import NamedTuple
+
+from precog.train.data.spans import Span, SpanType
+
+__all__ = ["EntityPool", "Swap", "choose_swaps", "swap"]
+
+_POOLED = (SpanType.PERSON, SpanType.PLACE, SpanType.NAME, SpanType.QUOTE)
+_SHIFTED = re.compile(r"\b(?:1\d|20)\d\d\b")
+_DIGITS = re.compile(r"\d")
+
+
+class EntityPool:
+    """The latest entities seen of each type; filled while reading, so it needs no pass of its own."""
+
+    def __init__(self, size: int = 4000) -> None:
+        self._seen: dict[SpanType, deque[str]] = {kind: deque(maxlen=size) for kind in _POOLED}
+
+    def add(self, text: str, spans: list[Span]) -> None:
+        """Remember the poolable spans of a text."""
+        for span in spans:
+            if span.type in self._seen:
+                self._seen[span.type].append(text[span.start : span.stop])
+
+    def draw(self, kind: SpanType, like: str, rng: random.Random) -> str | None:
+        """Another entity of the type, of about as many words; None while too few were seen."""
+        seen = self._seen[kind]
+        if len(seen) < 50:
+            return None
+        words = like.count(" ")
+        for _ in range(6):
+            other = seen[rng.randrange(len(seen))]
+            if other != like and abs(other.count(" ") - words) <= 1:
+                return other
+        return None
+
+
+class Swap(NamedTuple):
+    """A rewritten text and where its characters came from."""
+
+    text: str
+    old_edges: list[int]
+    new_edges: list[int]
+
+    def moved(self, start: int, stop: int) -> tuple[int, int]:
+        """Characters of the old text in the new one; both ends must lie outside or at the edge of a replacement."""
+        return self._moved(start), self._moved(stop)
+
+    def _moved(self, position: int) -> int:
+        index = bisect_right(self.old_edges, position) - 1
+        return position if index < 0 else self.new_edges[index] + position - self.old_edges[index]
+
+
+def swap(text: str, mapping: dict[str, str]) -> Swap:
+    """``text`` with every whole-word occurrence of a key replaced by its value, longest key first."""
+    if not mapping:
+        return Swap(text, [], [])
+    keys = sorted(mapping, key=len, reverse=True)
+    pattern = re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, keys)) + r")(?!\w)")
+    parts, old_edges, new_edges, at, length = [], [], [], 0, 0
+    for match in pattern.finditer(text):
+        value = mapping[match[0]]
+        parts += [text[at : match.start()], value]
+        length += match.start() - at
+        old_edges += [match.start(), match.end()]
+        new_edges += [length, length + len(value)]
+        length += len(value)
+        at = match.end()
+    parts.append(text[at:])
+    return Swap("".join(parts), old_edges, new_edges)
+
+
+def choose_swaps(text: str, spans: list[Span], pool: EntityPool, rng: random.Random, limit: int = 12) -> dict[str, str]:
+    """A consistent replacement for up to ``limit`` distinct entities of a text.
+
+    Names come from the pool, a person's surname follows its full name, all years of a text shift together, other
+    numbers get new digits of the same form.
+    """
+    mapping: dict[str, str] = {}
+    shift = rng.choice((-1, 1)) * rng.randint(2, 60)
+    order = list(spans)
+    rng.shuffle(order)
+    for span in order:
+        if len(mapping) >= limit:
+            break
+        old = text[span.start : span.stop]
+        if old in mapping or len(old) < 2:
+            continue
+        new = _replacement(old, span.type, shift, pool, rng)
+        if new is None or new == old or new in mapping.values():
+            continue
+        mapping[old] = new
+        if span.type is SpanType.PERSON and " " in old and " " in new:
+            surname = old.rsplit(" ", 1)[1]
+            if len(surname) > 2:
+                mapping.setdefault(surname, new.rsplit(" ", 1)[1])
+    return mapping
+
+
+def _replacement(old: str, kind: SpanType, shift: int, pool: EntityPool, rng: random.Random) -> str | None:
+    if kind in _POOLED:
+        return pool.draw(kind, old, rng)
+    if kind in (SpanType.DATE, SpanType.YEAR) and _SHIFTED.search(old):
+        return _SHIFTED.sub(lambda m: str(min(2029, max(1000, int(m[0]) + shift))), old)
+    if kind in (SpanType.NUMBER, SpanType.MEASURE, SpanType.MONEY, SpanType.PERCENT) and old[0].isascii():
+        first = _DIGITS.search(old)
+        if first is None:
+            return None
+        at = first.start()
+        return old[:at] + str(rng.randint(1, 9)) + _DIGITS.sub(lambda _: str(rng.randint(0, 9)), old[at + 1 :])
+    return None

@@ -1,0 +1,174 @@
+"""SQuAD v1.1 training questions as passages, with held-out titles and counterfactual copies.
+
+The file gives no character offset of the answer; where it occurs more than once, the occurrence in the sentence that
+shares most words with the question is taken.
+"""
+
+import gzip
+import json
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from precog.errors import InputError
+from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
+from precog.train.data.rows import Ask, Kind, Passage
+from precog.train.data.spans import FUNCTION_WORDS, SpanType, find_spans, split_sentences
+
+__all__ = ["Paragraph", "SquadQuestion", "counterfactual_passage", "held_out_titles", "read_squad", "squad_passages"]
+
+NUM_HELD_OUT = 40
+_WORD = re.compile(r"\w+")
+_MAX_CHARS = 1000
+
+
+class SquadQuestion(NamedTuple):
+    """A question and the characters of its paragraph that answer it."""
+
+    question: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph with all its questions."""
+
+    title: str
+    text: str
+    questions: tuple[SquadQuestion, ...]
+
+
+def _rows(path: Path) -> Iterable[tuple[str, str, str, str, int | None]]:
+    """Title, context, question, answer, offset, from JSON lines or the official JSON, gzipped or not."""
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
+    if '"paragraphs"' in text[:2000]:
+        for article in json.loads(text)["data"]:
+            for paragraph in article["paragraphs"]:
+                for qa in paragraph["qas"]:
+                    if qa["answers"]:
+                        answer = qa["answers"][0]
+                        yield article["title"], paragraph["context"], qa["question"], answer["text"], answer["answer_start"]
+    else:
+        for line in text.splitlines():
+            row = json.loads(line)
+            yield row["title"], row["context"], row["question"], row["answers"][0], None
+
+
+def read_squad(path: Path) -> list[Paragraph]:
+    """All paragraphs of a file in its order.
+
+    Raises:
+        InputError: the file cannot be read as SQuAD.
+    """
+    grouped: dict[tuple[str, str], list[SquadQuestion]] = {}
+    try:
+        for title, context, question, answer, offset in _rows(path):
+            start = locate(context, question, answer) if offset is None else offset
+            questions = grouped.setdefault((title, context), [])
+            if start >= 0 and answer.strip():
+                lead = len(answer) - len(answer.lstrip())
+                questions.append(SquadQuestion(question.strip(), start + lead, start + lead + len(answer.strip())))
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError("this file cannot be read as SQuAD v1.1", given=path, expected="JSON or JSON lines") from error
+    return [Paragraph(title, text, tuple(questions)) for (title, text), questions in grouped.items()]
+
+
+def locate(context: str, question: str, answer: str) -> int:
+    """Offset of the answer, −1 if absent; of several occurrences the one whose sentence is most like the question."""
+    hits = [m.start() for m in re.finditer(re.escape(answer), context)]
+    whole = [h for h in hits if _whole_word(context, h, h + len(answer))] or hits
+    if len(whole) <= 1:
+        return whole[0] if whole else -1
+    asked = set(_WORD.findall(question.lower())) - FUNCTION_WORDS
+    sentences = split_sentences(context)
+
+    def likeness(hit: int) -> int:
+        for start, stop in sentences:
+            if start <= hit < stop:
+                return len(asked & set(_WORD.findall(context[start:stop].lower())))
+        return 0
+
+    return max(whole, key=likeness)
+
+
+def _whole_word(text: str, start: int, stop: int) -> bool:
+    return not (text[start - 1 : start].isalnum() or text[stop : stop + 1].isalnum())
+
+
+def held_out_titles(titles: Iterable[str]) -> frozenset[str]:
+    """The 40 titles that are ``val``: never trained on, and where every choice is made."""
+    distinct = sorted(set(titles))
+    return frozenset(random.Random(0).sample(distinct, min(NUM_HELD_OUT, len(distinct))))
+
+
+def squad_passages(paragraph: Paragraph) -> list[Passage]:
+    """The paragraph as one passage; one too long for a chunk as windows of whole sentences around the answers."""
+    asks = [Ask(q.question, q.start, q.stop, Kind.SQUAD) for q in paragraph.questions]
+    if len(paragraph.text) <= _MAX_CHARS:
+        return [Passage(paragraph.text, tuple(asks))] if asks else []
+    passages = []
+    pending = sorted(asks, key=lambda a: a.start)
+    while pending:
+        start, stop = _window(paragraph.text, pending[0].start, pending[0].stop)
+        inside = [a for a in pending if start <= a.start and a.stop <= stop]
+        if not inside:
+            pending = pending[1:]
+            continue
+        pending = [a for a in pending if a not in inside]
+        moved = tuple(a._replace(start=a.start - start, stop=a.stop - start) for a in inside)
+        passages.append(Passage(paragraph.text[start:stop], moved))
+    return passages
+
+
+def _window(text: str, first: int, last: int) -> tuple[int, int]:
+    """Whole sentences with ``first:last`` among them: one before, then as many after as a chunk holds."""
+    sentences = split_sentences(text)
+    at = max((i for i, (start, _) in enumerate(sentences) if start <= first), default=0)
+    begin = max(0, at - 1)
+    if sentences[at][1] - sentences[begin][0] > _MAX_CHARS:
+        begin = at
+    start, stop = sentences[begin][0], max(last, sentences[at][1])
+    for _, end in sentences[at + 1 :]:
+        if end - start > _MAX_CHARS:
+            break
+        stop = end
+    return start, stop
+
+
+def counterfactual_passage(passage: Passage, pool: EntityPool, rng: random.Random) -> Passage | None:
+    """The passage with the answers' entities replaced everywhere, in text and questions; None if nothing changed."""
+    spans = []
+    for start, stop in split_sentences(passage.text):
+        spans += [s._replace(start=s.start + start, stop=s.stop + start) for s in find_spans(passage.text[start:stop])]
+    spans = [s for s in spans if s.type not in (SpanType.PHRASE, SpanType.REASON)]
+    pool.add(passage.text, spans)
+    answers = {passage.text[a.start : a.stop] for a in passage.asks}
+    answering = [s for s in spans if passage.text[s.start : s.stop] in answers]
+    others = [s for s in spans if passage.text[s.start : s.stop] not in answers]
+    mapping = choose_swaps(passage.text, answering, pool, rng, limit=16)
+    if not mapping:
+        return None
+    mapping = choose_swaps(passage.text, rng.sample(others, len(others) // 2), pool, rng, limit=6) | mapping
+    return rewritten(passage, mapping)
+
+
+def rewritten(passage: Passage, mapping: dict[str, str]) -> Passage | None:
+    """A passage after a replacement; asks whose answer is cut by a replaced entity are dropped."""
+    swapped = swap(passage.text, mapping)
+    asks = []
+    for ask in passage.asks:
+        inner = swap(passage.text[ask.start : ask.stop], mapping).text
+        start, stop = swapped.moved(ask.start, ask.stop)
+        if swapped.text[start:stop] == inner and inner:
+            asks.append(Ask(swap(ask.question, mapping).text, start, stop, ask.kind))
+    return Passage(swapped.text, tuple(asks)) if asks else None
+
+
+def question_words(question: str) -> Sequence[str]:
+    """The words of a question that carry content, lower-cased."""
+    return [w for w in _WORD.findall(question.lower()) if w not in FUNCTION_WORDS]

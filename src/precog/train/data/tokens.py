@@ -1,0 +1,146 @@
+"""From passages to token rows: the answer is the context's own tokens at the answer's characters.
+
+Works in bytes: a piece's length in UTF-8 is known for every id (a byte piece is one byte), so that token boundaries
+follow from a running sum and no character alignment is guessed.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from importlib.resources import files
+from itertools import accumulate
+
+import numpy as np
+import sentencepiece
+
+from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns, Passage
+
+__all__ = ["PROMPT", "Pieces", "tokenise"]
+
+PROMPT = "###{question} ###Long Answer:"
+"""The paper's template (appendix *Generation protocol*)."""
+BOUNDARY_ID = 1
+EOS_ID = 2
+MAX_ANSWER_TOKENS = 24
+
+
+class Pieces:
+    """The vocabulary with batch encoding and the bytes of each piece."""
+
+    def __init__(self) -> None:
+        model = files("precog.text").joinpath("data", "mistral-7b-v0.1.model").read_bytes()
+        self._model = sentencepiece.SentencePieceProcessor(model_proto=model)
+        names = [self._model.id_to_piece(i) for i in range(self._model.vocab_size())]
+        self.num_bytes = [
+            1 if self._model.is_byte(i) else len(name.replace("▁", " ").encode()) for i, name in enumerate(names)
+        ]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, without ``<s>`` and ``</s>``."""
+        if not texts:
+            return []
+        ids: list[list[int]] = self._model.encode(list(texts), num_threads=1)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids."""
+        text: str = self._model.decode([int(i) for i in ids])
+        return text
+
+
+def answer_span(text: str, ends: Sequence[int], start: int, stop: int) -> tuple[int, int] | None:
+    """The tokens that cover characters ``start:stop`` of ``text``, or None where they say more than the answer.
+
+    Args:
+        text: the passage.
+        ends: per token, the bytes up to and including it, the tokenizer's leading space counted.
+        start: first character of the answer.
+        stop: character after the answer.
+
+    Returns:
+        First token and the one after the last; None if truncated away or if a token joins the answer to a letter
+        or digit outside it.
+    """
+    if text.isascii():
+        first_byte, last_byte = start + 1, stop + 1
+    else:
+        first_byte = len(text[:start].encode()) + 1
+        last_byte = first_byte + len(text[start:stop].encode())
+    if not ends or last_byte > ends[-1]:
+        return None
+    first = bisect_right(ends, first_byte)
+    last = bisect_left(ends, last_byte) + 1
+    padded = b" " + text.encode()
+    before = padded[(ends[first - 1] if first else 0) : first_byte].decode("utf-8", "ignore")
+    after = padded[last_byte : ends[last - 1]].decode("utf-8", "ignore")
+    if any(c.isalnum() for c in before) or any(c.isalnum() for c in after):
+        return None
+    return first, last
+
+
+def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list[str], int]:
+    """The columns of some passages; passages left without any question are dropped.
+
+    Returns:
+        The columns, the question text of each row, and the number of asks dropped (answer cut off or not a token
+        span, row longer than a row may be).
+    """
+    contexts: list[list[int]] = []
+    spans: list[tuple[int, int, int, int]] = []  # chunk, first token, token after, kind
+    texts: list[str] = []
+    dropped = 0
+    encoded = pieces.encode([p.text for p in passages])
+    size = pieces.num_bytes
+    for passage, ids in zip(passages, encoded, strict=True):
+        ids = ids[: CONTEXT_TOKENS - 1]
+        ends = list(accumulate(size[i] for i in ids))
+        before = len(spans)
+        for ask in passage.asks:
+            span = answer_span(passage.text, ends, ask.start, ask.stop)
+            if span is None or span[1] - span[0] > MAX_ANSWER_TOKENS:
+                dropped += 1
+                continue
+            spans.append((len(contexts), span[0], span[1], int(ask.kind)))
+            texts.append(ask.question)
+        if len(spans) > before:
+            contexts.append([BOUNDARY_ID, *ids])
+    prompts = pieces.encode([PROMPT.format(question=q) for q in texts])
+    rows: list[list[int]] = []
+    kept: list[int] = []
+    for index, (prompt, (chunk, first, last, _)) in enumerate(zip(prompts, spans, strict=True)):
+        if len(prompt) + last - first + 2 > ROW_TOKENS:
+            dropped += 1
+            continue
+        rows.append([BOUNDARY_ID, *prompt, *contexts[chunk][first + 1 : last + 1], EOS_ID])
+        kept.append(index)
+    columns = _columns(contexts, rows, [spans[i] for i in kept])
+    return columns, [texts[i] for i in kept], dropped
+
+
+def _columns(contexts: list[list[int]], rows: list[list[int]], spans: list[tuple[int, int, int, int]]) -> Columns:
+    table = np.array(spans, dtype=np.int64).reshape(-1, 4)
+    answer_len = table[:, 2] - table[:, 1]
+    row_len = np.array([len(r) for r in rows], dtype=np.int64)
+    counts = np.bincount(table[:, 0], minlength=len(contexts)) if len(table) else np.zeros(len(contexts), np.int64)
+    has_rows = counts > 0
+    renumber = np.cumsum(has_rows) - 1
+    contexts = [c for c, keep in zip(contexts, has_rows, strict=True) if keep]
+    return {
+        "context": _padded(contexts, CONTEXT_TOKENS),
+        "context_len": np.array([len(c) for c in contexts], dtype=np.int16),
+        "first_question": np.concatenate([[0], np.cumsum(counts[has_rows])]).astype(np.int64),
+        "questions": _padded(rows, ROW_TOKENS),
+        "prompt_len": (row_len - answer_len - 1).astype(np.int16),
+        "row_len": row_len.astype(np.int16),
+        "answer_start": (table[:, 1] + 1).astype(np.int16),
+        "answer_len": answer_len.astype(np.int16),
+        "chunk": renumber[table[:, 0]].astype(np.int32) if len(table) else np.zeros(0, np.int32),
+        "kind": table[:, 3].astype(np.uint8),
+    }
+
+
+def _padded(rows: list[list[int]], width: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint16]]:
+    out = np.zeros((len(rows), width), dtype=np.uint16)
+    lengths = np.array([len(r) for r in rows], dtype=np.int64)
+    mask = np.arange(width) < lengths[:, None]
+    out[mask] = np.fromiter((t for r in rows for t in r), dtype=np.uint16, count=int(lengths.sum()))
+    return out

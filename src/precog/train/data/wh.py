@@ -1,0 +1,265 @@
+"""Who, what, when, where, how-many questions made from a sentence by rules on the type of the blanked answer.
+
+Rules, not grammar: the aim is questions that share only part of their words with the evidence, in the shapes people
+ask in. Some come out clumsy, which harms less than asking always alike.
+"""
+
+import random
+import re
+from typing import NamedTuple
+
+from precog.train.data.spans import FUNCTION_WORDS, SpanType
+
+__all__ = ["WhQuestion", "make_wh"]
+
+
+class WhQuestion(NamedTuple):
+    """A question and the characters of the sentence that answer it (a noun phrase may be narrowed)."""
+
+    question: str
+    start: int
+    stop: int
+
+
+_PRONOUNS = ("He", "She", "It", "They", "he", "she", "it", "they")
+_PREPOSITIONS = frozenset(
+    "in on at by for from of to with into during near under since until between through as".split()
+)
+_DETERMINERS = frozenset("a an the his her its their this that".split())
+_AUXILIARIES = frozenset("is are was were has have had can could will would may might must should did does do".split())
+_SUBJECT_VERB = re.compile(r"^ (?:also |then |later |first |officially |originally )?([a-z]+)\b")
+_PARENTHESES = re.compile(r"\s*\([^()]*\)|\s*\[[^\]]*\]")
+_RIGHT_CUT = re.compile(
+    r"[,;:—–]| (?=(?:and|but|which|who|while|whereas|although|where|when|as well|because|after which|so that) )"
+)
+_IRREGULAR = dict(
+    pair.split(":")
+    for pair in (
+        "wrote:write became:become began:begin won:win made:make took:take led:lead gave:give found:find held:hold "
+        "built:build came:come went:go saw:see had:have said:say lost:lose fell:fall rose:rise grew:grow knew:know "
+        "left:leave met:meet kept:keep sent:send spent:spend brought:bring bought:buy sold:sell told:tell thought:think "
+        "taught:teach caught:catch fought:fight chose:choose spoke:speak broke:break drew:draw drove:drive flew:fly "
+        "got:get ran:run sang:sing set:set put:put cut:cut hit:hit let:let stood:stand struck:strike swore:swear "
+        "threw:throw wore:wear bore:bear felt:feel meant:mean paid:pay laid:lay read:read understood:understand "
+        "withdrew:withdraw overthrew:overthrow hosted:host included:include used:use"
+    ).split()
+)
+_PRESENT = dict(
+    pair.split(":")
+    for pair in (
+        "has:have includes:include uses:use contains:contain becomes:become lies:lie consists:consist provides:provide "
+        "makes:make takes:take means:mean requires:require occurs:occur refers:refer produces:produce covers:cover "
+        "allows:allow causes:cause plays:play shows:show states:state serves:serve remains:remain borders:border "
+        "represents:represent features:feature holds:hold begins:begin runs:run comes:come gives:give"
+    ).split()
+)
+_SYNONYMS = dict(
+    pair.split(":")
+    for pair in (
+        "began:started large:big created:made died:passed_away located:situated called:named film:movie founded:established "
+        "established:founded built:constructed constructed:built often:frequently many:numerous became:turned_into "
+        "famous:well-known important:significant about:approximately approximately:around near:close_to killed:slain "
+        "currently:now published:released released:published received:got won:received main:primary primary:main "
+        "named:called known:referred_to obtained:got wrote:authored started:began occurred:happened happened:occurred "
+        "nation:country country:nation town:city war:conflict group:band composed:made produced:made city:town "
+        "including:such_as largest:biggest biggest:largest people:individuals several:some used:utilized show:program "
+        "begin:start write:author become:turn_into receive:get establish:found build:construct win:get publish:release"
+    ).split()
+)
+_HEADS = frozenset(
+    "University College School Church Cathedral Museum Hospital Party War Revolution Treaty Act Empire Dynasty Republic "
+    "Kingdom Council Army Company Corporation Bank River Lake Island Mountain Mountains Ocean Sea Desert City County "
+    "Province Street Road Bridge Tower Palace Castle Park Stadium Airport Railway League Cup Championship Award Prize "
+    "Festival Theatre Library Association Society Institute Agency Commission Court Committee Union Conference "
+    "Organization Academy Ministry Department Parliament Government Protocol Theory Plan".split()
+)
+_FRONTS: dict[SpanType, tuple[str, ...]] = {
+    SpanType.PERSON: ("who", "who", "who", "which person", "what is the name of the person who", "what person"),
+    SpanType.PLACE: ("where", "where", "what place", "which place", "what location", "which country", "what city"),
+    SpanType.NAME: ("what", "what", "which", "what is the name of what", "who"),
+    SpanType.DATE: ("when", "when", "on what date", "what date", "what day"),
+    SpanType.YEAR: ("when", "in what year", "in which year", "what year", "which year"),
+    SpanType.NUMBER: ("how many", "how many", "what number of"),
+    SpanType.MEASURE: ("how long", "how far", "how large", "how much", "what distance", "how big"),
+    SpanType.MONEY: ("how much", "how much money", "what amount", "what sum of money"),
+    SpanType.PERCENT: ("what percentage", "what percent", "how much", "what proportion"),
+    SpanType.QUOTE: ("what", "what title", "what phrase", "what term", "what name"),
+    SpanType.PHRASE: ("what", "what", "what", "what thing", "which"),
+    SpanType.REASON: ("why", "for what reason"),
+}
+_TIMED = (SpanType.DATE, SpanType.YEAR, SpanType.PLACE, SpanType.REASON)
+
+
+def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rng: random.Random) -> WhQuestion | None:
+    """A question for ``sentence[start:stop]``, or None if the sentence leaves nothing to ask by.
+
+    Args:
+        sentence: one sentence of the passage.
+        start: first character of the answer in it.
+        stop: character after the answer.
+        kind: type of the answer.
+        title: what the document is about; stands in for a leading pronoun. May be empty.
+        rng: source of every choice.
+    """
+    left = _left(_PARENTHESES.sub("", sentence[:start]), title, rng)
+    right = _right(_PARENTHESES.sub("", sentence[stop:]), rng)
+    front = rng.choice(_FRONTS[kind])
+    if kind is SpanType.REASON and left:
+        left = (
+            [w for w in left[:-1] if w not in ("because", "due")] if left[-1] in ("because", "due", "order") else left
+        )
+    if left and left[-1] in _DETERMINERS:
+        left.pop()
+    if kind is SpanType.NAME:
+        front = _named(sentence[start:stop], left, front)
+    elif kind is SpanType.PHRASE:
+        words = sentence[start:stop].split(" ")
+        if len(words) in (2, 3) and rng.random() < 0.25 and not FUNCTION_WORDS & set(words):
+            front = f"what {rng.choice(('kind', 'type', 'sort'))} of {words[-1]}"
+            stop -= len(words[-1]) + 1
+    elif kind is SpanType.NUMBER:
+        noun = re.match(r" ([a-z][a-z-]+)( [a-z]{3,})?", right)
+        if noun is None or noun[1] in FUNCTION_WORDS:
+            front = "what number"
+        else:
+            second = noun[2] if noun[2] and noun[2].strip() not in FUNCTION_WORDS and not noun[2].endswith("ed") else ""
+            front, right = f"{front} {noun[1]}{second}", right[len(noun[1]) + 1 + len(second) :]
+    question = _ordered(left, right, front, kind, rng)
+    words = question.split()
+    if len(words) < 4 or len(words) > 32:
+        return None
+    question = " ".join(_varied(words, len(front.split()), rng))
+    question = question[0].upper() + question[1:]
+    return WhQuestion(question.rstrip(" .,;") + ("?" if rng.random() < 0.96 else ""), start, stop)
+
+
+def _left(text: str, title: str, rng: random.Random) -> list[str]:
+    """Words before the answer: the last clause, a leading pronoun replaced by the title."""
+    for separator, chance in (("; ", 1.0), (": ", 1.0), (", ", 0.55)):
+        head, found, tail = text.rpartition(separator)
+        if found and rng.random() < chance and (len(tail.split()) >= 3 or len(head.split()) < 4):
+            text = tail
+    words = text.replace('"', "").replace("“", "").replace("”", "").split()
+    if words and words[0] in ("and", "but", "or"):
+        words = words[1:]
+    if words and title and words[0] in _PRONOUNS and rng.random() < 0.7:
+        words[0] = title
+    elif words and words[0].lower() in FUNCTION_WORDS:
+        words[0] = words[0].lower()
+    return words[-22:]
+
+
+def _right(text: str, rng: random.Random) -> str:
+    text = text.replace('"', "").replace("“", "").replace("”", "").rstrip(" .!?")
+    if text[:2] in ("'s", "’s"):
+        text = text[2:] if rng.random() < 0.5 else text
+    if rng.random() < 0.75:
+        cut = _RIGHT_CUT.search(text, 1)
+        if cut:
+            text = text[: cut.start()]
+    return " ".join(["", *text.split()[:14]])
+
+
+def _named(answer: str, left: list[str], front: str) -> str:
+    """Ask a name by its own head noun or by the noun that stands before it ("the novelist …")."""
+    words = answer.split(" ")
+    if words[-1] in _HEADS and len(words) > 1:
+        return f"which {words[-1].lower()}"
+    if words[0] in ("Battle", "Treaty", "University", "Bank", "House", "Duke", "Council") and len(words) > 1:
+        return f"what {words[0].lower()}"
+    if left and left[-1].islower() and left[-1] not in FUNCTION_WORDS and not left[-1].endswith(("ed", "ing", "ly")):
+        if left[-1] in _IRREGULAR or left[-1] in _PRESENT or len(left) < 3 or left[-2] not in FUNCTION_WORDS:
+            return front
+        noun = left.pop()
+        if left and left[-1] in _DETERMINERS:
+            left.pop()
+        return f"which {noun}"
+    return front
+
+
+def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: random.Random) -> str:
+    """Subject question, inverted question, or the question word where the answer stood."""
+    verb = _SUBJECT_VERB.match(right)
+    preposition = left[-1] if left and left[-1] in _PREPOSITIONS else ""
+    if len(left) <= 1 and not preposition and verb:
+        front = "what" if front == "where" else front
+        return f"{front} {right}"
+    if rng.random() < 0.72:
+        inverted = _inverted(left, right, front, preposition, kind, rng)
+        if inverted:
+            return inverted
+    if preposition and (front.split()[0] in ("in", "on", "for") or front in ("when", "where", "why")):
+        if rng.random() < 0.6:
+            left = left[:-1]
+        else:
+            front = {"when": "what year", "where": "what place", "why": "what reason"}.get(
+                front, front.split(" ", 1)[-1]
+            )
+    front = "whom" if front == "who" and preposition and rng.random() < 0.5 else front
+    return f"{' '.join(left)} {front} {right}"
+
+
+def _inverted(left: list[str], right: str, front: str, preposition: str, kind: SpanType, rng: random.Random) -> str:
+    for index, word in enumerate(left[1:10], start=1):
+        if word in _AUXILIARIES:
+            auxiliary, rest = word, left[index + 1 :]
+        elif word in _IRREGULAR or (len(word) > 4 and word.endswith("ed") and left[index - 1] not in _DETERMINERS):
+            auxiliary, rest = "did", [_base(word), *left[index + 1 :]]
+        elif word in _PRESENT:
+            auxiliary, rest = "does", [_PRESENT[word], *left[index + 1 :]]
+        else:
+            continue
+        subject = left[:index]
+        if preposition and rest:
+            fronted = front.split()[0] in ("in", "on", "for", "when", "where", "why")
+            if fronted:
+                rest = rest[:-1]
+            elif rng.random() < 0.5:
+                front, rest = f"{preposition} {front}", rest[:-1]
+        if not rest and not right.strip() and kind in _TIMED:
+            return ""
+        return f"{front} {auxiliary} {' '.join(subject)} {' '.join(rest)} {right}"
+    return ""
+
+
+def _base(verb: str) -> str:
+    """The base form of a past tense, by spelling rules."""
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb]
+    stem = verb[:-2]
+    if stem.endswith("i"):
+        return f"{stem[:-1]}y"
+    if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "sl":
+        return stem[:-1]
+    if re.search(
+        r"(?:[aeiou][vszcg]|at|[^aeiou]ir|ur|[bcdfgkpt]l|[aeiou]k|rs|rg|dg|nc|rc|[bdfpr]in|ot|ut|id|ud|ok|ol|os|ar)$",
+        stem,
+    ):
+        return f"{stem}e" if not stem.endswith(("ook", "ear", "oin", "eek", "eak", "out")) else stem
+    return stem
+
+
+def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
+    """Some words dropped or replaced, so that the question is no copy of its evidence."""
+    drop = rng.choice((0.0, 0.0, 0.1, 0.2, 0.3))
+    swap = rng.choice((0.0, 0.5, 0.9))
+    front = {w.lower() for w in words[:num_front]} | {
+        "who",
+        "what",
+        "which",
+        "when",
+        "where",
+        "why",
+        "how",
+        "many",
+        "much",
+    }
+    room = len(words) - 5
+    out = []
+    for word in words:
+        if room > 0 and word.lower() not in front and rng.random() < drop:
+            room -= 1
+            continue
+        synonym = _SYNONYMS.get(word)
+        out.append(synonym.replace("_", " ") if synonym and rng.random() < swap else word)
+    return out
