@@ -1,0 +1,1 @@
+"""One file per family of formats: an open source ▸ drafts of blocks."""

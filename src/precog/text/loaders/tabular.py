@@ -1,0 +1,45 @@
+"""CSV and TSV ▸ table rows, streamed."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+from precog.errors import DocumentError
+from precog.text.document import Draft
+from precog.text.loaders.table import table
+
+_MAX_CELL_CHARS = 1 << 24
+_SAMPLE_LINES = 50
+
+
+def comma_separated(lines: Iterable[str]) -> Iterator[Draft]:
+    """Reads CSV whose separator (comma, semicolon, tab or bar) is found from the first lines.
+
+    Raises:
+        DocumentError: a quoted cell never ends.
+    """
+    lines = iter(lines)
+    first = list(islice(lines, _SAMPLE_LINES))
+    try:
+        dialect = csv.Sniffer().sniff("".join(first), delimiters=",;\t|").delimiter
+    except csv.Error:
+        dialect = ","
+    yield from _separated(chain(first, lines), dialect)
+
+
+def tab_separated(lines: Iterable[str]) -> Iterator[Draft]:
+    """Reads TSV.
+
+    Raises:
+        DocumentError: a quoted cell never ends.
+    """
+    yield from _separated(lines, "\t")
+
+
+def _separated(lines: Iterable[str], delimiter: str) -> Iterator[Draft]:
+    csv.field_size_limit(_MAX_CELL_CHARS)
+    rows = csv.reader(lines, delimiter=delimiter)
+    try:
+        yield from table(rows)
+    except csv.Error as error:
+        raise DocumentError(f"it is malformed CSV: {error}", given=f"line {rows.line_num}") from error
