@@ -6,7 +6,7 @@ Symbols of paper §3 and Table 1: d = width, N = inner, G = groups, M = 8G modes
 import dataclasses
 import json
 from importlib import resources
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from precog.errors import ModelError
 
@@ -87,7 +87,7 @@ class TennsConfig:
         return self.groups if self.mixer == "diagonal" else self.heads
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> "TennsConfig":
         """A configuration from plain data.
 
         Raises:
@@ -103,7 +103,7 @@ class TennsConfig:
             raise ModelError("config: keys are missing or have the wrong type", given=str(error)) from error
 
     @classmethod
-    def preset(cls, name: str) -> Self:
+    def preset(cls, name: str) -> "TennsConfig":
         """A configuration shipped as a data file.
 
         Raises:

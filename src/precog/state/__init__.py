@@ -1,0 +1,24 @@
+"""States: frozen data that a model produced and that knows nothing of the model."""
+
+from precog.state.batch import StateBatch
+from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, codec_named, foreign
+from precog.state.compose import Composition, compose, softmax_weights
+from precog.state.layers import LayerSubset
+from precog.state.spec import StateSpec
+from precog.state.state import State
+
+__all__ = [
+    "CODECS",
+    "Codec",
+    "Composition",
+    "Float16Codec",
+    "Float32Codec",
+    "LayerSubset",
+    "State",
+    "StateBatch",
+    "StateSpec",
+    "codec_named",
+    "compose",
+    "foreign",
+    "softmax_weights",
+]
