@@ -199,7 +199,7 @@ def _turn(value: Json) -> Draft | None:
     return Draft(f"{lead} {words.strip()}\n\n", kind="turn", lead=lead)
 
 
-def _words(value: Json | None) -> str | None:
+def _words(value: Json) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value:

@@ -1,0 +1,1 @@
+"""Documents ▸ chunks: contiguous, capped in tokens, covering the text."""

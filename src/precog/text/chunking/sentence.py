@@ -1,0 +1,43 @@
+"""Where a sentence ends, in any script, from punctuation alone."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+_END = re.compile(
+    r"[.!?…؟।॥։።]+[\"'”’»)\]]*(?=\s)"  # an end mark counts where white space follows …
+    r"|[。！？．｡]+[」』”’）〉》]*"  # … in Chinese and Japanese everywhere
+    r"|\n(?=\s*\n)"  # and so does a blank line
+)
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\[\"'“‘])(?:[^\W\d_]|(?:[^\W\d_]\.)+[^\W\d_]"  # initials: J. · e.g. · U.S.
+    r"|Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|cf|al|ca|approx|Fig|Figs|Eq|Eqs|No|Nos|Vol|vol|pp|Gen|Col|Lt|Sgt|Capt|Rev|Hon"
+    r"|Inc|Ltd|Co|Corp|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec|bzw|z\.B|Nr|Str|Abs)\.$"
+)
+_LOOK_BACK_CHARS = 16
+
+
+def sentence_cuts(text: str) -> Iterator[int]:
+    """The offsets at which a new sentence begins, without 0; the white space between stays with the one before.
+
+    A full stop after an abbreviation or an initial, or before a lower-case letter, ends nothing.
+    """
+    for match in _END.finditer(text):
+        after = match.end()
+        while after < len(text) and text[after].isspace():
+            after += 1
+        if after == len(text):
+            return
+        if match[0].startswith(".") and match[0].count(".") == 1:
+            if text[after].islower():
+                continue
+            before = text[max(0, match.start() - _LOOK_BACK_CHARS) : match.start() + 1]
+            if _ABBREVIATION.search(before):
+                continue
+        yield after
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """The spans ``(start, end)`` of the sentences of a text; together they cover it."""
+    cuts = [0, *sentence_cuts(text), len(text)]
+    return [(start, end) for start, end in pairwise(cuts) if end > start]
