@@ -16,10 +16,10 @@ Closes = Callable[[Sequence[Piece], int, Piece], bool]
 class Packer:
     """Fills the chunks of one document with its pieces, in order.
 
-    A piece that does not fit behind the others opens the next chunk; one that fits no chunk is cut into sentences or
-    lines, then words, then characters. A heading is not left behind at the end of a chunk, and no chunk spans two
-    pages. What a chunk takes is counted once more on its whole text, so the cap holds whatever the tokenizer does at
-    the seams.
+    A piece that does not fit behind the others opens the next chunk. One that fits no chunk, or comes while the chunk
+    is less than a quarter full, is cut into sentences or lines, then words, then characters. A heading is not left
+    behind at the end of a chunk, and no chunk spans two pages. What a chunk takes is counted once more on its whole
+    text, so the cap holds whatever the tokenizer does at the seams.
 
     Args:
         source: of the document.
@@ -67,7 +67,11 @@ class Packer:
                     num_tokens -= repeated.pop(0).num_tokens
                     waiting.appendleft(piece)
                     continue
-                if all(entry.kind == "heading" for entry in new) or piece.num_tokens > self._budget([], [], piece):
+                if (
+                    num_tokens < self._max_tokens // 4
+                    or all(entry.kind == "heading" for entry in new)
+                    or piece.num_tokens > self._budget([], [], piece)
+                ):
                     finer = self._refine(piece)
                     if len(finer) > 1:
                         waiting.extendleft(reversed(finer))

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from precog.text.chunking.sentence import sentence_cuts
 from precog.text.document import Block, Kind
@@ -13,8 +13,7 @@ _WORD = re.compile(r"(?<=\S)(?=\s)")
 _LINE = re.compile(r"(?<=\n)(?=.)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A contiguous part of the extracted text with what a chunk that begins with it needs to know.
 
     Attributes:
@@ -38,10 +37,10 @@ class Piece:
     opens: bool
 
 
-def pieces_of(blocks: Iterable[Block], tokenizer: Tokenizer) -> Iterator[Piece]:
-    """One piece per block."""
+def pieces_of(blocks: Iterable[Block], tokenizer: Tokenizer, *, counted: bool = True) -> Iterator[Piece]:
+    """One piece per block; not counted (0 tokens) where all of them are cut finer anyway."""
     for block in blocks:
-        num_tokens = len(tokenizer.encode(block.text))
+        num_tokens = len(tokenizer.encode(block.text)) if counted else 0
         yield Piece(block.text, block.start, num_tokens, block.page, block.kind, block.headings, block.lead, opens=True)
 
 
@@ -51,7 +50,7 @@ def by_sentence(piece: Piece, tokenizer: Tokenizer) -> list[Piece]:
         cuts = [match.start() for match in _LINE.finditer(piece.text)]
     else:
         cuts = list(sentence_cuts(piece.text))
-    if not cuts:
+    if not cuts and piece.num_tokens:
         return [piece]
     ids, spans = tokenizer.encode_with_offsets(piece.text)
     return _cut(piece, cuts, [start for start, _ in spans], len(ids))
@@ -80,18 +79,12 @@ def by_word(piece: Piece, tokenizer: Tokenizer, max_tokens: int) -> list[Piece]:
 
 
 def _cut(piece: Piece, cuts: Sequence[int], starts: Sequence[int], num_ids: int) -> list[Piece]:
+    text, start, _, page, kind, headings, lead, _ = piece
     parts = []
     begin = first = 0
-    for end in [*cuts, len(piece.text)]:
-        limit = num_ids if end == len(piece.text) else bisect_left(starts, end, lo=first)
-        parts.append(
-            replace(
-                piece,
-                text=piece.text[begin:end],
-                start=piece.start + begin,
-                num_tokens=limit - first,
-                opens=piece.opens and begin == 0,
-            )
-        )
+    for end in [*cuts, len(text)]:
+        limit = num_ids if end == len(text) else bisect_left(starts, end, lo=first)
+        opens = piece.opens and begin == 0
+        parts.append(Piece(text[begin:end], start + begin, limit - first, page, kind, headings, lead, opens))
         begin, first = end, limit
     return parts

@@ -63,7 +63,8 @@ def chunk_document(
         raise UsageError("the chunk size is too small", given=max_tokens, expected=f"at least {MIN_MAX_TOKENS} tokens")
     if not 0 <= overlap <= max_tokens // 2:
         raise UsageError("the overlap does not fit the chunk size", given=overlap, expected=f"0 to {max_tokens // 2}")
-    pieces = pieces_of(document.blocks(warn), tokenizer)
+    counted = strategy not in (Strategy.SENTENCE, Strategy.WINDOW)
+    pieces = pieces_of(document.blocks(warn), tokenizer, counted=counted)
     closes: Closes = _never
     if strategy is Strategy.DOCUMENT:
         closes = _section_begins(max_tokens // 4)
