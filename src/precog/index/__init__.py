@@ -1,0 +1,16 @@
+"""Keys and words in DRAM: exact, approximate, lexical, and both at once; the only room that imports faiss."""
+
+from precog.index.dense import DenseIndex
+from precog.index.hybrid import HybridIndex, IndexSource, Retrieval, SearchHit
+from precog.index.index_file import StaleIndexError
+from precog.index.lexical import LexicalIndex
+
+__all__ = [
+    "DenseIndex",
+    "HybridIndex",
+    "IndexSource",
+    "LexicalIndex",
+    "Retrieval",
+    "SearchHit",
+    "StaleIndexError",
+]

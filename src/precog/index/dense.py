@@ -1,0 +1,192 @@
+"""Keys in DRAM: exact inner products up to 200,000 keys, inverted lists beyond.
+
+A chunk has one key per window of the encoder; its score is the largest inner product of them.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Self
+
+import faiss
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from precog.errors import CorpusError
+from precog.index.index_file import IndexFile, Part, StaleIndexError, write_index_file
+
+EXACT_LIMIT = 200_000
+_KIND = "dense"
+_TRAINING_KEYS_PER_LIST = 48
+_SEED = 20
+
+
+class DenseIndex:
+    """Chunks by the direction of their keys; safe to search from several threads while nobody changes it."""
+
+    def __init__(self, dim: int, *, exact_limit: int = EXACT_LIMIT) -> None:
+        self._dim = dim
+        self._exact_limit = exact_limit
+        self._index: faiss.Index = faiss.IndexFlatIP(dim)
+        self._labels = np.zeros(0, np.int64)  # FAISS's name of each row: rising, not always gapless
+        self._chunk_of_row = np.zeros(0, np.int64)
+        self._refresh()
+
+    @classmethod
+    def build(
+        cls,
+        dim: int,
+        keys: Iterable[tuple[int, Float32[np.ndarray, "windows E"]]],
+        *,
+        exact_limit: int = EXACT_LIMIT,
+    ) -> Self:
+        """Indexes ``(chunk id, keys)`` pairs; streams."""
+        index = cls(dim, exact_limit=exact_limit)
+        index.add(keys)
+        return index
+
+    @property
+    def chunk_ids(self) -> Int64[np.ndarray, " n"]:
+        """Ids of the indexed chunks, rising."""
+        return self._chunk_ids
+
+    @property
+    def num_keys(self) -> int:
+        """Keys held, windows counted one by one."""
+        return len(self._chunk_of_row)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares every key."""
+        return isinstance(self._index, faiss.IndexFlat)
+
+    def add(self, keys: Iterable[tuple[int, Float32[np.ndarray, "windows E"]]]) -> None:
+        """Adds chunks, whose ids must be new; turns to inverted lists when the exact limit is passed."""
+        block: list[Float32[np.ndarray, "windows E"]] = []
+        owners: list[int] = []
+        for chunk_id, rows in keys:
+            if rows.shape[1] != self._dim:
+                raise CorpusError("a key has another width than the index", given=rows.shape[1], expected=self._dim)
+            block.append(rows)
+            owners += [chunk_id] * len(rows)
+            if len(owners) >= 4096:
+                self._append(np.concatenate(block), np.array(owners, np.int64))
+                block, owners = [], []
+        if owners:
+            self._append(np.concatenate(block), np.array(owners, np.int64))
+        if self.is_exact and self.num_keys > self._exact_limit:
+            self._turn_to_lists()
+        self._refresh()
+
+    def remove(self, chunk_ids: Iterable[int]) -> None:
+        """Removes chunks with all their keys; ids that are not there are ignored."""
+        gone = np.isin(self._chunk_of_row, np.fromiter(chunk_ids, np.int64))
+        if not gone.any():
+            return
+        self._index.remove_ids(faiss.IDSelectorBatch(np.ascontiguousarray(self._labels[gone])))
+        self._chunk_of_row = self._chunk_of_row[~gone]
+        self._labels = np.arange(len(self._chunk_of_row)) if self.is_exact else self._labels[~gone]
+        self._refresh()
+
+    def search(
+        self, key: Float32[np.ndarray, " E"], k: int
+    ) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"]]:
+        """The k nearest chunks and their scores, best first; fewer if there are fewer."""
+        if self.num_keys == 0 or k < 1:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        wanted = min(self.num_keys, k * self._most_windows)
+        scores, labels = self._index.search(np.ascontiguousarray(key[None]), wanted)
+        found = labels[0] >= 0
+        chunks = self._chunk_of_row[np.searchsorted(self._labels, labels[0][found])]
+        _, first = np.unique(chunks, return_index=True)
+        first.sort()
+        return chunks[first][:k], scores[0][found][first][:k]
+
+    def scores_of(
+        self, key: Float32[np.ndarray, " E"], chunk_ids: Int64[np.ndarray, " n"]
+    ) -> Float32[np.ndarray, " n"]:
+        """The exact score of each of these chunks; −1 for one that has no key."""
+        starts = np.searchsorted(self._sorted_chunks, chunk_ids, side="left")
+        ends = np.searchsorted(self._sorted_chunks, chunk_ids, side="right")
+        best = np.full(len(chunk_ids), -1.0, dtype=np.float32)
+        if ends.sum() == starts.sum():
+            return best
+        rows = np.concatenate([self._order[a:b] for a, b in zip(starts, ends, strict=True)])
+        owners = np.repeat(np.arange(len(chunk_ids)), ends - starts)
+        np.maximum.at(best, owners, self._keys(rows) @ key)
+        return best
+
+    def save(self, path: Path, *, generation: int, tag: str) -> None:
+        """Writes the index atomically.
+
+        Raises:
+            StorageError: the disk is full or refuses.
+        """
+
+        def stream(write: Callable[[bytes], int]) -> None:
+            faiss.write_index(self._index, faiss.PyCallbackIOWriter(write))  # type: ignore[attr-defined]  # its stubs lack it
+
+        parts: dict[str, Part] = {"labels": self._labels, "chunk_of_row": self._chunk_of_row, "faiss": stream}
+        write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
+
+    @classmethod
+    def load(cls, path: Path, *, dim: int, tag: str, exact_limit: int = EXACT_LIMIT) -> tuple[Self, int]:
+        """Reads an index back, with the generation it was saved at.
+
+        Raises:
+            StaleIndexError: the file is missing, damaged or made with another tag.
+        """
+        file = IndexFile(path, kind=_KIND, tag=tag)
+        try:
+            index = cls(dim, exact_limit=exact_limit)
+            index._labels = np.asarray(file.array("labels"), np.int64)
+            index._chunk_of_row = np.asarray(file.array("chunk_of_row"), np.int64)
+            # FAISS reads a damaged file without a word; the checksum has been compared before this line
+            index._index = faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]  # its stubs lack it
+        except RuntimeError as error:
+            raise StaleIndexError("the index file is of another FAISS", given=path) from error
+        finally:
+            file.close()
+        if index._index.d != dim or index._index.ntotal != index.num_keys:
+            raise StaleIndexError("the index file belongs to something else", given=path)
+        index._refresh()
+        return index, file.generation
+
+    def _append(self, keys: Float32[np.ndarray, "n E"], owners: Int64[np.ndarray, " n"]) -> None:
+        first = int(self._labels[-1]) + 1 if len(self._labels) else 0
+        labels = np.arange(first, first + len(keys))
+        keys = np.ascontiguousarray(keys, dtype=np.float32)
+        if self.is_exact:
+            self._index.add(keys)
+        else:
+            self._index.add_with_ids(keys, labels)
+        self._labels = np.concatenate([self._labels, labels])
+        self._chunk_of_row = np.concatenate([self._chunk_of_row, owners])
+
+    def _turn_to_lists(self) -> None:
+        keys = self._all_keys()
+        num_lists = 1 << max(4, round(np.log2(4 * np.sqrt(len(keys)))))
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(self._dim), self._dim, num_lists, faiss.METRIC_INNER_PRODUCT)
+        index.cp.seed = _SEED
+        index.cp.spherical = True
+        index.nprobe = max(16, num_lists // 64)
+        sample = np.random.default_rng(_SEED).permutation(len(keys))[: num_lists * _TRAINING_KEYS_PER_LIST]
+        index.train(keys[np.sort(sample)])
+        index.add_with_ids(keys, self._labels)
+        index.set_direct_map_type(faiss.DirectMap.Hashtable)  # type: ignore[attr-defined]  # its stubs lack it
+        self._index = index
+
+    def _all_keys(self) -> Float32[np.ndarray, "n E"]:
+        flat = faiss.rev_swig_ptr(self._index.get_xb(), self._index.ntotal * self._dim)
+        keys: Float32[np.ndarray, "n E"] = flat.reshape(-1, self._dim)
+        return keys
+
+    def _keys(self, rows: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n E"]:
+        if self.is_exact:
+            return self._all_keys()[rows]
+        return np.stack([self._index.reconstruct(int(label)) for label in self._labels[rows]])
+
+    def _refresh(self) -> None:
+        self._order = np.argsort(self._chunk_of_row, kind="stable")
+        self._sorted_chunks = self._chunk_of_row[self._order]
+        self._chunk_ids, windows = np.unique(self._sorted_chunks, return_counts=True)
+        self._most_windows = int(windows.max(initial=1))

@@ -1,0 +1,138 @@
+"""Index files: named arrays with a checksum, a generation and a tag, written atomically.
+
+::
+
+    0   magic "PRECOGIX"
+    8   format version (u32), CRC32 of everything from byte 20 (u32), bytes of the JSON header (u32)
+    20  JSON header {"kind", "generation", "tag", "parts": [[name, dtype, shape], …]}, then the parts, little-endian
+
+An index can always be rebuilt from the catalogue, so whatever is wrong with a file is one error: ``StaleIndexError``.
+"""
+
+import json
+import math
+import os
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from precog.errors import CorpusError, StorageError
+
+_MAGIC = b"PRECOGIX"
+_VERSION = 1
+_HEAD = struct.Struct("<8sIII")
+_BLOCK_BYTES = 1 << 20
+
+
+class StaleIndexError(CorpusError):
+    """An index file is missing, damaged, or belongs to another encoder or corpus; rebuild it."""
+
+    code = "corpus.index"
+
+
+class _CheckedWriter:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.crc = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        view = memoryview(data)
+        self.crc = zlib.crc32(view, self.crc)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        return len(data)
+
+
+Part = npt.NDArray[np.generic] | Callable[[Callable[[bytes], int]], None]
+"""An array, or a function that streams bytes into the ``write`` it is given; only the last part may stream."""
+
+
+def write_index_file(path: Path, *, kind: str, generation: int, tag: str, parts: Mapping[str, Part]) -> None:
+    """Writes an index file of mode 0600; the old one stays until the new one is complete on the disk.
+
+    Raises:
+        StorageError: the disk is full or refuses.
+    """
+    described = [
+        [n, p.dtype.str, list(p.shape)] if isinstance(p, np.ndarray) else [n, "", []] for n, p in parts.items()
+    ]
+    header = json.dumps({"kind": kind, "generation": generation, "tag": tag, "parts": described}).encode()
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, bytes(_HEAD.size))
+            writer = _CheckedWriter(descriptor)
+            writer.write(header)
+            for part in parts.values():
+                if isinstance(part, np.ndarray):
+                    writer.write(np.ascontiguousarray(part).data.cast("B"))
+                else:
+                    part(writer.write)
+            os.pwrite(descriptor, _HEAD.pack(_MAGIC, _VERSION, writer.crc, len(header)), 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        hint = "nothing acknowledged was lost; free some space and run the same command again"
+        raise StorageError("the index cannot be written", given=f"{path} ({error.strerror})", hint=hint) from error
+
+
+class IndexFile:
+    """A checked index file, open to read its parts in order.
+
+    Attributes:
+        generation: of the catalogue when the file was written.
+    """
+
+    def __init__(self, path: Path, *, kind: str, tag: str) -> None:
+        """Opens and checks every byte.
+
+        Raises:
+            StaleIndexError: the file is missing, damaged, of another kind, or made with another tag.
+        """
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise StaleIndexError("the index file is missing", given=f"{path} ({error.strerror})") from error
+        try:
+            self._check(path, kind, tag)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _check(self, path: Path, kind: str, tag: str) -> None:
+        head = self._file.read(_HEAD.size)
+        magic, version, expected, header_bytes = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0, 0, 0)
+        crc = 0
+        while block := self._file.read(_BLOCK_BYTES):
+            crc = zlib.crc32(block, crc)
+        if magic != _MAGIC or version != _VERSION or crc != expected:
+            raise StaleIndexError("the index file is damaged or of another version", given=path)
+        self._file.seek(_HEAD.size)
+        header = json.loads(self._file.read(header_bytes))
+        if header["kind"] != kind or header["tag"] != tag:
+            given = f"{header['kind']} of {header['tag']}"
+            raise StaleIndexError("the index file belongs to something else", given=given, expected=f"{kind} of {tag}")
+        self.generation = int(header["generation"])
+        self._parts = list(header["parts"])
+
+    def array(self, name: str) -> npt.NDArray[np.generic]:
+        """The next part, which must have this name."""
+        found, dtype, shape = self._parts.pop(0)
+        assert found == name, f"parts are read in order: {found} comes before {name}"
+        return np.fromfile(self._file, dtype, math.prod(shape)).reshape(shape)
+
+    def read(self, num_bytes: int) -> bytes:
+        """Bytes of the streamed last part."""
+        return self._file.read(num_bytes)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
