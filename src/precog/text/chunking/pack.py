@@ -48,7 +48,7 @@ class Packer:
         repeated: list[Piece] = []  # of the chunk before
         new: list[Piece] = []
         num_tokens = 0  # of both
-        index = 0
+        index, last_start = 0, -1
         while True:
             piece = waiting.popleft() if waiting else next(unread, None)
             if piece is None and not new:
@@ -86,8 +86,8 @@ class Packer:
             waiting.extendleft(reversed(put_back))
             if chunk is not None:
                 yield chunk
-                index += 1
-            repeated = self._tail(taken)
+                index, last_start = index + 1, chunk.span[0]
+            repeated = self._tail(taken, last_start)
             new = []
             num_tokens = sum(entry.num_tokens for entry in repeated)
 
@@ -113,8 +113,10 @@ class Packer:
                 num_kept -= 1
         kept, put_back = (new[:num_kept], new[num_kept:]) if num_kept else (new, [])
         while kept:
+            if all(piece.text.isspace() for piece in kept):
+                return [*repeated, *kept], put_back, None
             chunk = self._chunk([*repeated, *kept], index)
-            if chunk is None or len(chunk.token_ids) <= self._max_tokens:
+            if len(chunk.token_ids) <= self._max_tokens:
                 return [*repeated, *kept], put_back, chunk
             if repeated:
                 repeated = []
@@ -126,11 +128,9 @@ class Packer:
                 put_back[:0] = finer
         return [], put_back, None
 
-    def _chunk(self, pieces: Sequence[Piece], index: int) -> Chunk | None:
+    def _chunk(self, pieces: Sequence[Piece], index: int) -> Chunk:
         whole = "".join(piece.text for piece in pieces)
         text = whole.strip()
-        if not text:
-            return None
         first_char = whole.index(text[0])
         if pieces[0].kind == "code":  # indentation means something there
             first_char = whole.rfind("\n", 0, first_char) + 1
@@ -141,18 +141,17 @@ class Packer:
         token_ids = tuple(self._tokenizer.encode(context + text))
         return Chunk(text, context, token_ids, self._source, first.page, (start, start + len(text)), index)
 
-    def _tail(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The last pieces of a chunk that the next one repeats."""
+    def _tail(self, pieces: Sequence[Piece], after: int) -> list[Piece]:
+        """The last pieces of a chunk, those that begin after an offset, that the next one repeats."""
         tail: list[Piece] = []
         room = self._overlap
         for piece in reversed(pieces):
-            if piece.num_tokens > room:
-                for word in reversed(by_word(piece, self._tokenizer, self._max_word_tokens) if room else []):
-                    if word.num_tokens > room:
-                        break
-                    tail.append(word)
-                    room -= word.num_tokens
+            if not room:
                 break
-            tail.append(piece)
-            room -= piece.num_tokens
+            words = [piece] if piece.num_tokens <= room else by_word(piece, self._tokenizer, self._max_word_tokens)
+            for word in reversed(words):
+                if word.num_tokens > room or word.start <= after:
+                    return tail[::-1]
+                tail.append(word)
+                room -= word.num_tokens
         return tail[::-1]

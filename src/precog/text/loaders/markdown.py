@@ -2,81 +2,104 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from precog.text.document import MAX_BLOCK_CHARS, Draft, Kind
+from precog.text.document import MAX_BLOCK_CHARS, Draft
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\n?$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*\n?$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\n?$")
 _MARKUP = re.compile(r"[*_`]|!?\[([^\]]*)\]\([^)]*\)")
+_PARAGRAPH = Draft("")
 
 
 def markdown(lines: Iterable[str]) -> Iterator[Draft]:
     """Groups the lines of a Markdown file; every line is kept, a blank one with the block before it."""
-    parts: list[str] = []
-    kind: Kind = "paragraph"
-    lead = ""
-    fence = ""
-    blank = False
-    num_chars = 0
-
-    def flush() -> Iterator[Draft]:
-        nonlocal kind, lead, num_chars
-        if parts:
-            yield Draft("".join(parts), kind=kind, lead=lead)
-        parts.clear()
-        num_chars = 0
-
+    block = _Growing()
     for line in lines:
-        is_blank = line.isspace()
-        if num_chars >= MAX_BLOCK_CHARS:
-            yield from flush()
-        if fence:
-            if is_blank or not line.strip().startswith(fence) or line.strip().strip(fence[0]):
-                parts.append(line)
-            else:
-                parts.append(line)
-                fence = ""
-                blank = True  # whatever follows opens a new block
-            num_chars += len(line)
-            continue
-        if is_blank:
-            parts.append(line)
-            num_chars += len(line)
-            blank = True
-            continue
-        if blank and any(not part.isspace() for part in parts):
-            yield from flush()
-        if not parts:
-            kind, lead = "paragraph", ""
-        blank = False
-        opening = _FENCE.match(line)
-        heading = _HEADING.match(line)
-        if opening:
-            yield from flush()
-            kind, lead, fence = "code", "", opening[1]
-        elif heading:
-            yield from flush()
-            yield Draft(line, kind="heading", level=len(heading[1]), title=_plain(heading[2] or ""))
-            continue
-        elif len(parts) == 1 and kind == "paragraph" and _UNDERLINE.match(line) and "|" not in parts[0]:
+        if block.num_chars >= MAX_BLOCK_CHARS:
+            yield from block.take(block.shape)
+        if block.fence:
+            block.add(line)
+            if _closes(line, block.fence):
+                block.fence, block.complete = "", True
+        elif line.isspace():
+            block.add(line)
+            block.complete = block.complete or block.has_words
+        elif opening := _FENCE.match(line):
+            yield from block.take(Draft("", kind="code"))
+            block.add(line)
+            block.fence = opening[1]
+        elif heading := _HEADING.match(line):
+            title = _plain(heading[2] or "")
+            yield from block.take(Draft("", kind="heading", level=len(heading[1]), title=title))
+            block.add(line)
+            block.complete = True
+        elif block.is_one_line and _UNDERLINE.match(line) and "|" not in block.lines[-1]:
             level = 1 if "=" in line else 2
-            yield Draft(parts[0] + line, kind="heading", level=level, title=_plain(parts[0]))
-            parts.clear()
-            num_chars = 0
-            continue
-        elif parts and kind == "paragraph" and "|" in line and "|" in parts[-1] and _TABLE_RULE.match(line):
-            header = parts.pop()
-            yield from flush()
-            parts.append(header)
-            kind, lead = "table", header.strip()
-        elif kind == "table" and "|" not in line:
-            yield from flush()
-            kind, lead = "paragraph", ""
-        parts.append(line)
-        num_chars += len(line)
-    yield from flush()
+            block.shape = Draft("", kind="heading", level=level, title=_plain(block.lines[-1]))
+            block.add(line)
+            block.complete = True
+        elif block.may_be_header and "|" in line and _TABLE_RULE.match(line):
+            header = block.lines.pop()
+            yield from block.take(Draft("", kind="table", lead=header.strip()))
+            block.add(header)
+            block.add(line)
+        else:
+            if block.complete or (block.shape.kind == "table" and "|" not in line):
+                yield from block.take(_PARAGRAPH)
+            block.add(line)
+    yield from block.take(_PARAGRAPH)
+
+
+class _Growing:
+    """The block whose lines are being read.
+
+    Attributes:
+        lines: so far.
+        shape: the draft it will be, without text.
+        fence: of a code block that is still open, else "".
+        complete: whether the next line with words opens another block.
+        num_chars: so far.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.shape = _PARAGRAPH
+        self.fence = ""
+        self.complete = False
+        self.num_chars = 0
+
+    @property
+    def has_words(self) -> bool:
+        return any(not line.isspace() for line in self.lines)
+
+    @property
+    def is_one_line(self) -> bool:
+        return not self.complete and self.shape.kind == "paragraph" and len(self.lines) == 1 and self.has_words
+
+    @property
+    def may_be_header(self) -> bool:
+        return not self.complete and self.shape.kind == "paragraph" and bool(self.lines) and "|" in self.lines[-1]
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        self.num_chars += len(line)
+
+    def take(self, following: Draft) -> Iterator[Draft]:
+        """Ends the block, if it has lines, and begins one of another shape."""
+        text = "".join(self.lines)
+        shape = self.shape
+        self.lines, self.num_chars = [], 0
+        self.shape, self.complete = following, False
+        if text:
+            yield replace(shape, text=text)
+
+
+def _closes(line: str, fence: str) -> bool:
+    mark = line.strip()
+    return mark.startswith(fence) and not mark.strip(fence[0])
 
 
 def _plain(title: str) -> str:
