@@ -177,8 +177,7 @@ class TennsBlock(nn.Module):
         self, v: Tensor, e: Tensor, dt: Tensor, state: Tensor | None, resets: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         config = self.config
-        rows, length, inner = v.shape
-        modes = inner // 2
+        modes = v.shape[-1] // 2
         step = dt.repeat_interleave(config.modes_per_group, dim=-1)
         real, omega = self.decay_rates()
         radius = (step * real).exp()

@@ -1,0 +1,107 @@
+"""The model card a program reads: ``precog.json`` beside the weights, strict and hashed where it matters."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from precog.errors import ModelError
+
+FORMAT_VERSION = 1
+ENCODE_MODES = ("once", "twice", "twice-reversed")
+PAPER_QUESTION_TEMPLATE = "###{question} ###Long Answer:"
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a checkpoint says about itself.
+
+    Attributes:
+        name: of the model, as people call it.
+        tokenizer_sha256: of the tokenizer it was trained with.
+        weights_sha256: over the stored tensors, see ``weights_digest``.
+        backbone: the family that can load it.
+        boundary_id: the token that opens every segment.
+        chunk_template: text around a chunk, holding ``{chunk}`` once.
+        question_template: text around a question, holding ``{question}`` once; default of the paper (appendix).
+        quantisation: how matrices and embeddings are stored: ``fp32``, ``bf16``, ``int8`` or ``int4:GROUP``.
+        decoding: settings of grounded decoding chosen for this checkpoint; the engine checks them.
+        notes: anything else worth keeping; neither hashed nor read.
+        format: version of the folder's layout.
+    """
+
+    name: str
+    tokenizer_sha256: str
+    weights_sha256: str
+    backbone: str = "tenns"
+    boundary_id: int = 1
+    chunk_template: str = "{chunk}"
+    question_template: str = PAPER_QUESTION_TEMPLATE
+    quantisation: Mapping[str, str] = field(default_factory=lambda: {"matrices": "fp32", "embedding": "fp32"})
+    decoding: Mapping[str, Json] = field(default_factory=dict)
+    notes: Mapping[str, Json] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+    def __post_init__(self) -> None:
+        if self.format != FORMAT_VERSION:
+            hint = "install a version of precog-ssm that knows it"
+            raise ModelError("precog.json: unknown format", given=self.format, expected=FORMAT_VERSION, hint=hint)
+        for name, slot in (("chunk_template", "{chunk}"), ("question_template", "{question}")):
+            if getattr(self, name).count(slot) != 1:
+                raise ModelError(f"precog.json: {name} is wrong", given=getattr(self, name), expected=f"{slot} once")
+
+    @classmethod
+    def from_json(cls, text: str) -> "ModelCard":
+        """A card from the text of ``precog.json``.
+
+        Raises:
+            ModelError: it is no JSON object, or keys are unknown, missing or of another type.
+        """
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise ModelError("precog.json is damaged", given=str(error)) from error
+        if not isinstance(values, dict):
+            raise ModelError("precog.json is no JSON object", given=type(values).__name__)
+        kinds: dict[str, object] = {entry.name: entry.type for entry in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - set(kinds))
+        if unknown:
+            raise ModelError("precog.json: unknown keys", given=", ".join(unknown), expected=", ".join(sorted(kinds)))
+        for key, value in values.items():
+            kind: type = str if kinds[key] is str else int if kinds[key] is int else dict
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise ModelError(f"precog.json: {key} has the wrong type", given=value, expected=kind.__name__)
+        missing = sorted({"name", "tokenizer_sha256", "weights_sha256"} - set(values))
+        if missing:
+            raise ModelError("precog.json: keys are missing", given=", ".join(missing))
+        return cls(**values)
+
+    def to_json(self) -> str:
+        """The text of ``precog.json``, defaults written out."""
+        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+
+def fingerprint(card: ModelCard, config: Mapping[str, object], encode_mode: str) -> str:
+    """Names everything that decides what a state means: hex SHA-256.
+
+    Weights, config, tokenizer, boundary, chunk-side template and encode mode count; name, question template, device
+    and compute dtype do not.
+
+    Raises:
+        ModelError: unknown encode mode.
+    """
+    if encode_mode not in ENCODE_MODES:
+        raise ModelError("no such encode mode", given=encode_mode, expected=", ".join(ENCODE_MODES))
+    parts = {
+        "backbone": card.backbone,
+        "weights": card.weights_sha256,
+        "config": dict(config),
+        "tokenizer": card.tokenizer_sha256,
+        "boundary_id": card.boundary_id,
+        "chunk_template": card.chunk_template,
+        "encode": encode_mode,
+    }
+    return sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

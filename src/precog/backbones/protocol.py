@@ -1,0 +1,84 @@
+"""What the rest of the project asks of a model family: read tokens from a state, give a state back.
+
+A backbone knows token ids and states; it declares its boundary token, templates and fingerprint, and refuses a state
+that is not its own. It keeps nothing between calls.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from precog.backbones.card import ModelCard
+from precog.state import State, StateBatch, StateSpec
+from precog.text.tokenizer import Tokenizer
+
+
+@runtime_checkable
+class Backbone(Protocol):
+    """A model that turns tokens into states.
+
+    Attributes:
+        card: name, templates, chosen decoding settings.
+        tokenizer: the one it was trained with.
+        encode_mode: ``once``, ``twice`` or ``twice-reversed``: how chunks are read.
+        spec: shape, size and fingerprint of its states.
+        encoding_dtype: compute dtype, recorded in states.
+        device: where it computes.
+    """
+
+    card: ModelCard
+    tokenizer: Tokenizer
+    encode_mode: str
+    spec: StateSpec
+    encoding_dtype: str
+    device: torch.device
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 over everything that decides what a state means."""
+        ...
+
+    def empty_state(self) -> State:
+        """The state of having read nothing."""
+        ...
+
+    def reading(self, chunk_ids: Sequence[int]) -> list[int]:
+        """The ids read for a chunk: boundary, template and encode mode applied."""
+        ...
+
+    def encode_chunks(self, chunks: Sequence[Sequence[int]]) -> list[State]:
+        """Boundary states of chunks of any lengths, each as if it had been read alone."""
+        ...
+
+    def open(self, states: Sequence[State]) -> StateBatch:
+        """Copies of states as rows of a batch on the device; refuses states of another model."""
+        ...
+
+    def prefill(self, token_ids: Sequence[int], state: State | None = None) -> tuple[State, Float[Tensor, " V"]]:
+        """Read tokens from a state: the live state after them and the logits of the next token."""
+        ...
+
+    def prefill_logits(
+        self, token_ids: Sequence[int], state: State | None = None
+    ) -> tuple[State, Float[Tensor, "T V"]]:
+        """The same with the logits after every token."""
+        ...
+
+    def read(self, batch: StateBatch, tokens: Int64[Tensor, "B T"]) -> tuple[StateBatch, Float[Tensor, "B d"]]:
+        """Read a segment in every row: states after it, and each row's last hidden vector."""
+        ...
+
+    def step(self, batch: StateBatch, tokens: Sequence[int]) -> tuple[StateBatch, Float[Tensor, "B d"]]:
+        """Read one token per row."""
+        ...
+
+    def logits(self, hidden: Float[Tensor, "*any d"]) -> Float[Tensor, "*any V"]:
+        """FP32 scores of every token, in main memory."""
+        ...
+
+    def scores(self, hidden: Float[Tensor, "B d"], token_ids: Int64[Tensor, " n"]) -> Float[Tensor, "B n"]:
+        """FP32 scores of some tokens only, in main memory: what a mask leaves over."""
+        ...

@@ -1,0 +1,135 @@
+"""Finds and opens models: a folder, the name of an installed one, ``PRECOG_MODEL``, or the only one installed.
+
+A weight distribution declares an entry point of the group ``precog.models``: name → the package whose folder holds
+the model's files. The package is located, never imported, and files never choose code.
+"""
+
+import os
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from precog.backbones.card import FORMAT_VERSION, ModelCard
+from precog.backbones.protocol import Backbone
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.errors import ModelError, UsageError
+from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
+
+GROUP = "precog.models"
+ENVIRONMENT = "PRECOG_MODEL"
+_HINT = f"give a model folder or name with --model or {ENVIRONMENT}, or install a weight distribution (weights/)"
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def installed_models() -> dict[str, Path]:
+    """Folders of the models that installed distributions bring, by name."""
+    found = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        folder = _folder_of(entry)
+        if folder is not None:
+            found[entry.name] = folder
+    return found
+
+
+def _folder_of(entry: EntryPoint) -> Path | None:
+    try:
+        spec = find_spec(entry.module)
+    except (ImportError, ValueError):
+        return None
+    locations = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(locations[0]) if locations else None
+
+
+def find_model(name: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of a model: given by path or name, else by ``PRECOG_MODEL``, else the only one installed.
+
+    Raises:
+        ModelError: there is no such model, none at all, or several to choose from.
+    """
+    wanted = os.fspath(name) if name is not None else os.environ.get(ENVIRONMENT, "")
+    installed = installed_models()
+    if not wanted:
+        if len(installed) == 1:
+            return next(iter(installed.values()))
+        if not installed:
+            raise ModelError("no model is installed", hint=_HINT)
+        raise ModelError("several models are installed", given=", ".join(installed), hint="choose one with --model")
+    if wanted in installed:
+        return installed[wanted]
+    folder = Path(wanted).expanduser()
+    if folder.is_dir():
+        return folder
+    raise ModelError("no such model", given=wanted, expected=", ".join(installed) or "a model folder", hint=_HINT)
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """A device by name; ``auto`` is CUDA where there is one, else the CPU.
+
+    Raises:
+        UsageError: unknown, or not present on this machine.
+    """
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device("cuda" if present["cuda"] else "cpu")
+    if name.partition(":")[0] not in present:
+        raise UsageError("--device: unknown device", given=name, expected="auto, cpu, cuda or mps")
+    if not present[name.partition(":")[0]]:
+        raise UsageError("--device: this machine has no such device", given=name, hint="use --device cpu")
+    return torch.device(name)
+
+
+def load_backbone(
+    model: str | os.PathLike[str] | None = None,
+    *,
+    encode_mode: str = "once",
+    device: str = "auto",
+    dtype: str = "float32",
+    threads: int | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> Backbone:
+    """Open a model.
+
+    Args:
+        model: folder or installed name; see `find_model` for None.
+        encode_mode: ``once``, ``twice`` or ``twice-reversed``; part of the fingerprint.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        dtype: compute dtype: ``float32`` (exact), ``bfloat16`` or ``float64``.
+        threads: CPU threads of every later computation in this process; torch's choice when None.
+        tokenizer: the model's own; Mistral-7B-v0.1 when None.
+
+    Raises:
+        ModelError: there is no such model, or it is damaged or of an unknown kind.
+        UsageError: device, dtype or threads are out of range.
+    """
+    if dtype not in _DTYPES:
+        raise UsageError("unknown compute dtype", given=dtype, expected=", ".join(_DTYPES))
+    if threads is not None:
+        if threads < 1:
+            raise UsageError("--threads is out of range", given=threads, expected="at least 1")
+        torch.set_num_threads(threads)
+    folder = find_model(model)
+    if (kind := model_kind(folder)) != "tenns":
+        raise ModelError("unknown kind of model", given=kind, expected="tenns")
+    return TennsBackbone.load(
+        folder,
+        load_mistral_tokenizer() if tokenizer is None else tokenizer,
+        encode_mode=encode_mode,
+        device=choose_device(device),
+        dtype=_DTYPES[dtype],
+    )
+
+
+def model_kind(folder: Path) -> str:
+    """The family named in a folder's card.
+
+    Raises:
+        ModelError: there is no readable card.
+    """
+    path = folder / "precog.json"
+    try:
+        return ModelCard.from_json(path.read_text(encoding="utf-8")).backbone
+    except (OSError, UnicodeDecodeError) as error:
+        expected = f"a model folder of format {FORMAT_VERSION}: config.json, precog.json, model.safetensors"
+        raise ModelError("this folder is no model", given=folder, expected=expected, hint=_HINT) from error

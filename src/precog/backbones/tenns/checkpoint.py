@@ -1,0 +1,270 @@
+"""A TENNs-LLM on disk: config.json, precog.json and safetensors; strict to read, atomic to write, no pickle.
+
+Weights lie in ``model.safetensors`` or, where that would be too large, in ``model-00001-of-0000N.safetensors``. The
+digest in precog.json covers every stored tensor, so that a flipped bit is found even where the file still parses.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from precog.backbones.card import PAPER_QUESTION_TEMPLATE, Json, ModelCard
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel
+from precog.backbones.tenns.quantise import SCHEMES, pack, unpack
+from precog.errors import ModelError, StorageError
+
+SHARD_BYTES = 47_000_000
+CONFIG_FILE, CARD_FILE, WEIGHTS_FILE = "config.json", "precog.json", "model.safetensors"
+_SHARD = re.compile(r"model-(\d{5})-of-(\d{5})\.safetensors")
+_SUFFIXES = (".int8", ".int4", ".scale")
+
+
+def weights_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Hex SHA-256 over names, dtypes, shapes and bytes of tensors; how they are spread over files does not count."""
+
+    def digest(name: str) -> bytes:
+        tensor = tensors[name].detach().cpu().contiguous()
+        head = f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode()
+        raw = tensor.flatten().view(torch.uint8).numpy().data if tensor.numel() else b""
+        return sha256(head + sha256(raw).digest()).digest()
+
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        return sha256(b"".join(pool.map(digest, sorted(tensors)))).hexdigest()
+
+
+def _is_matrix(name: str, ndim: int) -> bool:
+    """Whether a tensor may be kept in fewer bits: vectors, convolution taps and the timescale projection stay FP32."""
+    return ndim == 2 and name.endswith(".weight")
+
+
+def _scheme_of(name: str, ndim: int, quantisation: Mapping[str, str]) -> str:
+    if not _is_matrix(name, ndim):
+        return "fp32"
+    return quantisation["embedding" if name in ("embedding.weight", "head.weight") else "matrices"]
+
+
+def save_model(
+    folder: Path,
+    model: TennsModel,
+    *,
+    name: str,
+    tokenizer_sha256: str,
+    matrices: str = "fp32",
+    embedding: str = "fp32",
+    shard_bytes: int = SHARD_BYTES,
+    chunk_template: str = "{chunk}",
+    question_template: str = PAPER_QUESTION_TEMPLATE,
+    decoding: Mapping[str, Json] | None = None,
+    notes: Mapping[str, Json] | None = None,
+) -> ModelCard:
+    """Write a model folder.
+
+    A new folder appears whole or not at all. In a folder that exists (a weight distribution with its licence) the
+    files are replaced one by one, the card last: a mixture is refused when it is loaded.
+
+    Args:
+        folder: where to.
+        model: its weights, in any dtype, on any device.
+        name: what people call it.
+        tokenizer_sha256: of its tokenizer.
+        matrices: how matrices are stored: ``fp32``, ``bf16``, ``int8``, ``int4:32``, ``int4:64`` or ``int4:128``.
+        embedding: the same for embeddings and output head.
+        shard_bytes: no weight file is larger; one tensor is never split.
+        chunk_template: text around a chunk.
+        question_template: text around a question.
+        decoding: settings of grounded decoding that suit this model.
+        notes: anything else.
+
+    Returns:
+        The card that was written.
+
+    Raises:
+        ModelError: unknown scheme, or a tensor larger than a shard.
+        StorageError: the disk is full or refuses.
+    """
+    quantisation = {"matrices": matrices, "embedding": embedding}
+    tensors: dict[str, Tensor] = {}
+    for key, tensor in model.state_dict().items():
+        for suffix, part in pack(tensor, _scheme_of(key, tensor.ndim, quantisation)).items():
+            tensors[key + suffix] = part.contiguous()
+    card = ModelCard(
+        name=name,
+        tokenizer_sha256=tokenizer_sha256,
+        weights_sha256=weights_digest(tensors),
+        boundary_id=BOUNDARY_ID,
+        chunk_template=chunk_template,
+        question_template=question_template,
+        quantisation=quantisation,
+        decoding=dict(decoding or {}),
+        notes=dict(notes or {}),
+    )
+    temporary = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        shards = _shards(tensors, shard_bytes)
+        for number, shard in enumerate(shards, 1):
+            alone = len(shards) == 1
+            file = WEIGHTS_FILE if alone else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+            save_file(shard, temporary / file, metadata={"format": "pt"})
+        (temporary / CONFIG_FILE).write_text(json.dumps(model.config.to_dict(), indent=1) + "\n", encoding="utf-8")
+        (temporary / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
+        for path in temporary.iterdir():
+            path.chmod(0o644)
+            _sync(path)
+        _publish(temporary, folder)
+    except (OSError, SafetensorError) as error:
+        raise StorageError("the model could not be written", given=f"{folder}: {error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return card
+
+
+def _shards(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, Tensor]]:
+    shards: list[dict[str, Tensor]] = [{}]
+    room = shard_bytes - 65536  # a safetensors header
+    for name, tensor in tensors.items():
+        if tensor.nbytes > shard_bytes - 65536:
+            hint = "store it in fewer bits"
+            raise ModelError(
+                f"{name} is larger than a file may be", given=tensor.nbytes, expected=shard_bytes, hint=hint
+            )
+        if tensor.nbytes > room:
+            shards.append({})
+            room = shard_bytes - 65536
+        shards[-1][name] = tensor
+        room -= tensor.nbytes
+    return shards
+
+
+def _publish(temporary: Path, folder: Path) -> None:
+    if not folder.exists():
+        temporary.rename(folder)
+    else:
+        fresh = {path.name for path in temporary.iterdir()}
+        for name in sorted(fresh, key=lambda name: name == CARD_FILE):
+            (temporary / name).replace(folder / name)
+        for path in folder.glob("model*.safetensors"):
+            if path.name not in fresh:
+                path.unlink()
+        _sync(folder)
+    _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_card(folder: Path) -> tuple[ModelCard, TennsConfig]:
+    """What a model folder says about itself, without its weights.
+
+    Raises:
+        ModelError: the folder is no model, or a file is damaged.
+    """
+    texts = {}
+    for name in (CARD_FILE, CONFIG_FILE):
+        try:
+            texts[name] = (folder / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(
+                f"{name} cannot be read",
+                given=folder,
+                expected="a model folder: config.json, precog.json, model.safetensors",
+                hint="--model takes a folder or the name of an installed model",
+            ) from error
+    card = ModelCard.from_json(texts[CARD_FILE])
+    if card.backbone != "tenns" or card.boundary_id != BOUNDARY_ID:
+        given = f"{card.backbone}, boundary {card.boundary_id}"
+        raise ModelError("precog.json describes another kind of model", given=given, expected="tenns, boundary 1")
+    known = {"matrices", "embedding"}
+    if set(card.quantisation) != known or not all(scheme in SCHEMES for scheme in card.quantisation.values()):
+        expected = f"matrices and embedding: {', '.join(SCHEMES)}"
+        raise ModelError("precog.json: unknown quantisation", given=dict(card.quantisation), expected=expected)
+    try:
+        values = json.loads(texts[CONFIG_FILE])
+    except ValueError as error:
+        raise ModelError("config.json is damaged", given=f"{folder}: {error}") from error
+    if not isinstance(values, dict):
+        raise ModelError("config.json is no JSON object", given=type(values).__name__)
+    return card, TennsConfig.from_dict(values)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    single = folder / WEIGHTS_FILE
+    found = sorted(path for path in folder.glob("model*.safetensors") if path != single)
+    if single.exists() and not found:
+        return [single]
+    total = _SHARD.fullmatch(found[0].name) if found else None
+    count = int(total[2]) if total else 0
+    expected = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
+    if single.exists() or not found or [path.name for path in found] != expected:
+        given = ", ".join(path.name for path in found) or "none"
+        wanted = f"{WEIGHTS_FILE} or every one of its shards"
+        raise ModelError(
+            "weight files are missing or do not belong together", given=f"{folder}: {given}", expected=wanted
+        )
+    return found
+
+
+def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[TennsModel, ModelCard]:
+    """Read a model folder; matrices and embeddings in ``dtype``, everything else in FP32.
+
+    Raises:
+        ModelError: a file is missing or damaged, a key is unknown, a tensor is missing, superfluous or misshapen.
+    """
+    card, config = read_card(folder)
+    tensors: dict[str, Tensor] = {}
+    for path in _weight_files(folder):
+        try:
+            with safe_open(path, framework="pt") as file:
+                for key in file.keys():  # noqa: SIM118  # not a mapping
+                    if key in tensors:
+                        raise ModelError("a tensor is stored twice", given=f"{path}: {key}")
+                    tensors[key] = file.get_tensor(key)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(
+                "a weight file is damaged", given=f"{path}: {error}", hint="install the model again"
+            ) from error
+    digest = weights_digest(tensors)
+    if digest != card.weights_sha256:
+        given, hint = f"{folder}: sha256 {digest}", "install the model again"
+        raise ModelError(
+            "the weights are not those that were saved", given=given, expected=card.weights_sha256, hint=hint
+        )
+    stored: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        suffix = next((suffix for suffix in _SUFFIXES if key.endswith(suffix)), "")
+        stored.setdefault(key.removesuffix(suffix) if suffix else key, {})[suffix] = tensor
+    with torch.device("meta"):
+        model = TennsModel(config)
+    shapes = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    if set(shapes) != set(stored):
+        given = f"missing {sorted(set(shapes) - set(stored))[:3]}, superfluous {sorted(set(stored) - set(shapes))[:3]}"
+        raise ModelError("the weights are not those of config.json", given=given, expected=f"{len(shapes)} tensors")
+    weights: dict[str, Tensor] = {}
+    for key, parts in stored.items():
+        scheme = _scheme_of(key, len(shapes[key]), card.quantisation)
+        try:
+            weight = unpack(parts, scheme)
+        except ModelError as error:
+            raise ModelError(f"{key}: {error.message}", given=error.given, expected=error.expected) from error
+        if tuple(weight.shape) != shapes[key]:
+            raise ModelError(f"{key} has another shape", given=tuple(weight.shape), expected=shapes[key])
+        weights[key] = weight.to(dtype) if _is_matrix(key, weight.ndim) else weight
+    model.load_state_dict(weights, strict=True, assign=True)
+    return model.requires_grad_(False).eval(), card
