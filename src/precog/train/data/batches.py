@@ -79,7 +79,9 @@ class QuestionBatches:
         weights = np.array([entry.weight for entry in mixture], dtype=np.float64)
         if not len(weights) or not (np.isfinite(weights).all() and (weights > 0).all()):
             raise TrainingError(
-                "the data mixture cannot be used", given=weights.tolist(), expected="at least one set, every share above 0"
+                "the data mixture cannot be used",
+                given=weights.tolist(),
+                expected="at least one set, every share above 0",
             )
         self._sets = [entry.rows for entry in mixture]
         self._shares = weights / weights.sum()
@@ -99,7 +101,9 @@ class QuestionBatches:
             for s, (share, count) in enumerate(zip(self._shares, counts, strict=True))
         ])  # fmt: skip
         shuffle = rng.permutation(total)[self._rank :: self._world]
-        return self._gather(source[shuffle], position[shuffle], np.random.default_rng((self._seed, step, 1 + self._rank)))
+        return self._gather(
+            source[shuffle], position[shuffle], np.random.default_rng((self._seed, step, 1 + self._rank))
+        )
 
     def _order(self, source: int, first: int, count: int) -> NDArray[np.int64]:
         """Chunks at places ``first … first + count − 1`` of a set's endless order: an affine permutation per epoch."""
@@ -213,7 +217,9 @@ class PackedTokens:
         windows = [max(0, (len(s) - 1) // num_tokens) for s in self._streams]
         self._edges = np.concatenate([[0], np.cumsum(windows)]).astype(np.int64)
         if not self._edges[-1]:
-            raise TrainingError("the token streams hold no full window", given=sum(map(len, self._streams)), expected=num_tokens + 1)
+            raise TrainingError(
+                "the token streams hold no full window", given=sum(map(len, self._streams)), expected=num_tokens + 1
+            )
         self._num_rows, self._num_tokens = num_rows, num_tokens
         self._seed, self._rank, self._world = seed, rank, world
 
@@ -234,6 +240,8 @@ class PackedTokens:
             shift = int(rng.integers(self._num_tokens))
             index = int(np.searchsorted(self._edges, window, side="right")) - 1
             stream = self._streams[index]
-            begin = min((window - int(self._edges[index])) * self._num_tokens + shift, len(stream) - self._num_tokens - 1)
+            begin = min(
+                (window - int(self._edges[index])) * self._num_tokens + shift, len(stream) - self._num_tokens - 1
+            )
             rows[row] = stream[begin : begin + self._num_tokens + 1]
         return {"tokens": rows, "reset": rows == _BOUNDARY_ID}

@@ -11,6 +11,11 @@ from precog.train.data.spans import Span, SpanType
 __all__ = ["EntityPool", "Swap", "choose_swaps", "swap"]
 
 _POOLED = (SpanType.PERSON, SpanType.PLACE, SpanType.NAME, SpanType.QUOTE)
+_HEADS = frozenset(
+    "University College School Church Museum Party War Act Empire Dynasty Republic Army Company Corporation River Lake Island "  # noqa: SIM905
+    "Mountains Ocean Sea City County Province Street Road Bridge Tower Palace Castle Park Airport Railway League Cup Award "
+    "Prize Festival Theatre Association Society Institute Court Union Conference Council".split()
+)
 _SHIFTED = re.compile(r"\b(?:1\d|20)\d\d\b")
 _DIGITS = re.compile(r"\d")
 
@@ -19,25 +24,41 @@ class EntityPool:
     """The latest entities seen of each type; filled while reading, so it needs no pass of its own."""
 
     def __init__(self, size: int = 4000) -> None:
-        self._seen: dict[SpanType, deque[str]] = {kind: deque(maxlen=size) for kind in _POOLED}
+        self._size = size
+        self._seen: dict[tuple[SpanType, str], deque[str]] = {}
 
     def add(self, text: str, spans: list[Span]) -> None:
-        """Remember the poolable spans of a text."""
+        """Remember the poolable spans of a text; one at the head of a sentence may be any word, so it is left out."""
         for span in spans:
-            if span.type in self._seen:
-                self._seen[span.type].append(text[span.start : span.stop])
+            if span.type in _POOLED and span.start and text[span.start - 2 : span.start - 1] not in (".", "\n", ""):
+                entity = text[span.start : span.stop]
+                key = (span.type, _form(entity))
+                self._seen.setdefault(key, deque(maxlen=self._size)).append(entity)
 
     def draw(self, kind: SpanType, like: str, rng: random.Random) -> str | None:
-        """Another entity of the type, of about as many words; None while too few were seen."""
-        seen = self._seen[kind]
-        if len(seen) < 50:
+        """Another entity of the type and form; None while too few were seen."""
+        seen = self._seen.get((kind, _form(like)), ())
+        if len(seen) < 20:
             return None
-        words = like.count(" ")
-        for _ in range(6):
-            other = seen[rng.randrange(len(seen))]
-            if other != like and abs(other.count(" ") - words) <= 1:
-                return other
-        return None
+        other = seen[rng.randrange(len(seen))]
+        return other if other != like else None
+
+
+def _form(entity: str) -> str:
+    """What a name looks like: its head noun if that says what it is, else acronym, demonym, plural or word count."""
+    last = entity.rsplit(" ", 1)[-1]
+    first = entity.split(" ", 1)[0]
+    if last in _HEADS and last != entity:
+        return last
+    if first in ("Battle", "Treaty", "University", "House", "Bank", "Duke", "King", "Queen") and first != entity:
+        return first
+    if entity.isupper():
+        return "acronym"
+    if " " not in entity:
+        if entity.endswith(("ish", "ese", "ian", "ean", "ic")) or entity in ("French", "German", "Dutch", "Greek"):
+            return "demonym"
+        return "plural" if entity.endswith("s") else "word"
+    return "words" if any(c.isdigit() for c in entity) else f"{min(entity.count(' '), 3)} spaces"
 
 
 class Swap(NamedTuple):
@@ -75,7 +96,7 @@ def swap(text: str, mapping: dict[str, str]) -> Swap:
     return Swap("".join(parts), old_edges, new_edges)
 
 
-def choose_swaps(text: str, spans: list[Span], pool: EntityPool, rng: random.Random, limit: int = 12) -> dict[str, str]:
+def choose_swaps(text: str, spans: list[Span], pool: EntityPool, rng: random.Random, limit: int = 8) -> dict[str, str]:
     """A consistent replacement for up to ``limit`` distinct entities of a text.
 
     Names come from the pool, a person's surname follows its full name, all years of a text shift together, other

@@ -113,7 +113,12 @@ def make_passage(
     else:
         for (a, b), spans in zip(sentences, found, strict=True):
             pool.add(text[a:b], spans)
-    candidates = [(i, span) for i, spans in enumerate(found) for span in spans if 2 < span.stop - span.start < 80 or span.type is SpanType.NUMBER]
+    candidates = [
+        (i, span)
+        for i, spans in enumerate(found)
+        for span in spans
+        if 2 < span.stop - span.start < 80 or span.type is SpanType.NUMBER
+    ]
     candidates.sort(key=lambda c: rng.random() ** (1 / _WEIGHTS[c[1].type]), reverse=True)
     asks: list[Ask] = []
     seen: set[str] = set()

@@ -7,6 +7,7 @@ depends on the inputs and the seed, not on the number of workers.
 """
 
 import argparse
+import dataclasses
 import json
 import lzma
 import multiprocessing
@@ -54,6 +55,7 @@ class Job:
     max_asks: int
     counterfactual: float
     stream: bool
+    chunks: int = 0  # how many to make, for tasks without a file
 
     @property
     def rng(self) -> random.Random:
@@ -127,8 +129,7 @@ def _passages(job: Job) -> Iterator[tuple[str, Passage]]:
                 elif (changed_passage := counterfactual_passage(passage, pool, rng)) is not None:
                     yield split, changed_passage
     else:
-        total = _RECALL_PER_JOB
-        for number in range(total):
+        for number in range(job.chunks):
             split = "val" if number % _VAL_EVERY == 0 else "train"
             level = rng.choice((1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 16, 24, 32))
             if job.task == "recall":
@@ -229,7 +230,9 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
         ]
     for task, chunks in (("recall", options.recall), ("table", options.table), ("copy", options.copy)):
         count = -(-chunks // _RECALL_PER_JOB)
-        jobs += [job(task, task, None, i, count) for i in range(count)]
+        for i in range(count):
+            size = min(_RECALL_PER_JOB, chunks - i * _RECALL_PER_JOB)
+            jobs.append(dataclasses.replace(job(task, task, None, i, count), chunks=size))
     return jobs
 
 
@@ -259,7 +262,9 @@ def prepare(options: argparse.Namespace) -> dict[str, object]:
         parts_root = options.out / ".parts"
         for split in ("train", "val"):
             for folder in sorted((parts_root / split).glob("*")):
-                tasks.append(("rows", sorted(folder.iterdir()), options.out / split / folder.name, {"seed": options.seed}))
+                tasks.append(
+                    ("rows", sorted(folder.iterdir()), options.out / split / folder.name, {"seed": options.seed})
+                )
         for folder in sorted((parts_root / "stream").glob("*")):
             tasks.append(("stream", sorted(folder.iterdir()), options.out / "stream" / f"{folder.name}.npy", {}))
         for split in ("train", "val"):
@@ -283,7 +288,9 @@ def show(folder: Path, count: int, seed: int) -> Iterator[str]:
     """Random rows of a prepared folder, decoded."""
     pieces, prepared, rng = Pieces(), PreparedSet(folder), np.random.default_rng(seed)
     for row in rng.integers(prepared.num_questions, size=count):
-        column = {name: values[row] for name, values in prepared.columns.items() if len(values) == prepared.num_questions}
+        column = {
+            name: values[row] for name, values in prepared.columns.items() if len(values) == prepared.num_questions
+        }
         prompt = pieces.decode(column["questions"][1 : column["prompt_len"]])
         answer = pieces.decode(column["questions"][column["prompt_len"] : column["row_len"] - 1])
         chunk = int(column["chunk"])

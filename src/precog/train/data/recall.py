@@ -10,38 +10,19 @@ from precog.train.data.rows import Ask, Kind, Passage
 
 __all__ = ["make_copy", "make_recall", "make_table"]
 
-_ONSETS = "b br c ch d dr f fl g gr h j k l m n p pr qu r s sh st t th tr v w z".split()
-_VOWELS = "a e i o u ai ea ie oo ou".split()
-_CODAS = "b ck d g l ll m n nd ng r rd rt s st t x".split() + [""] * 4
-NOUNS = (
-    "anchor apple arrow bag bell bird boat book bottle box bread bridge brush bucket button camera candle car carpet chair "
-    "clock cloud coat coin cup curtain desk dog door dress drum engine feather fence flag flower fork garden gate glass "
-    "glove guitar hammer hat horse house island jacket jar key kite knife ladder lamp leaf letter lion map mirror moon "
-    "mountain needle nest paper pencil piano picture pillow plate pocket pump ring river road rope sail scarf shell ship "
-    "shirt shoe spoon stamp star stone table tent ticket tower train tree trumpet umbrella valley vase violin wagon wall "
-    "watch wheel whistle window wolf"
-).split()
-ADJECTIVES = (
-    "amber ancient black blue bold brass brave bright broken brown calm clever cold copper crimson curved dark deep dry "
-    "dusty early empty fancy fast flat fresh gentle giant gold grand gray green happy heavy hidden hollow iron large late "
-    "light little lonely long loud lucky narrow noisy old orange pale pink plain proud purple quick quiet rapid rare red "
-    "rough round royal rusty sharp short silent silver simple slow small smooth soft square steep strange strong sweet tall "
-    "thin tiny warm white wide wild wise wooden yellow young"
-).split()
-_CITIES = (
-    "Aberdeen Adelaide Algiers Antwerp Athens Austin Bergen Berlin Bologna Boston Bristol Cairo Calgary Chicago Cologne "
-    "Dallas Delhi Denver Dublin Florence Geneva Genoa Ghent Glasgow Hanoi Helsinki Houston Kyoto Lagos Leeds Lima Lisbon "
-    "London Lyon Madrid Manila Milan Montreal Moscow Mumbai Munich Nairobi Naples Osaka Oslo Oxford Paris Perth Prague "
-    "Quito Riga Rome Seattle Seoul Sofia Sydney Tokyo Toronto Turin Vienna Warsaw Zurich"
-).split()
-_JOBS = (
-    "actor artist baker banker barber builder butcher carpenter chemist clerk cook dancer dentist doctor driver editor "
-    "engineer farmer fisherman gardener guard hunter judge lawyer librarian mechanic miner musician nurse painter pilot "
-    "plumber poet porter priest sailor scientist singer soldier surgeon tailor teacher translator waiter weaver writer"
-).split()
+_ONSETS = ["b", "br", "c", "ch", "d", "dr", "f", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "r", "s", "sh", "st", "t", "tr", "v", "w", "z"]
+_VOWELS = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ai", "ee"]
+_CODAS = ["n", "r", "l", "s", "m", "t", "nd", "rd", *[""] * 10]
+_GIVEN = ["Adam", "Alice", "Anna", "Arthur", "Ben", "Bruno", "Carla", "Cecil", "Clara", "Daniel", "David", "Diana", "Edgar", "Elena", "Emil", "Emma", "Felix", "Fiona", "Frank", "Grace", "Greta", "Hanna", "Harold", "Henry", "Hugo", "Ida", "Igor", "Irene", "Ivan", "Jack", "James", "Jane", "Joan", "John", "Julia", "Karen", "Karl", "Kate", "Laura", "Leo", "Lewis", "Lily", "Lucas", "Maria", "Mark", "Martin", "Mary", "Max", "Nadia", "Nina", "Nora", "Olga", "Oscar", "Otto", "Paul", "Pavel", "Peter", "Quinn", "Rachel", "Ralph", "Rita", "Robert", "Rosa", "Ruth", "Sam", "Sarah", "Simon", "Sofia", "Stella", "Thomas", "Tina", "Ulla", "Vera", "Victor", "Walter", "Wanda", "Xavier", "Yusuf", "Zoe"]
+NOUNS = ["anchor", "apple", "arrow", "bag", "bell", "bird", "boat", "book", "bottle", "box", "bread", "bridge", "brush", "bucket", "button", "camera", "candle", "car", "carpet", "chair", "clock", "cloud", "coat", "coin", "cup", "curtain", "desk", "dog", "door", "dress", "drum", "engine", "feather", "fence", "flag", "flower", "fork", "garden", "gate", "glass", "glove", "guitar", "hammer", "hat", "horse", "house", "island", "jacket", "jar", "key", "kite", "knife", "ladder", "lamp", "leaf", "letter", "lion", "map", "mirror", "moon", "mountain", "needle", "nest", "paper", "pencil", "piano", "picture", "pillow", "plate", "pocket", "pump", "ring", "river", "road", "rope", "sail", "scarf", "shell", "ship", "shirt", "shoe", "spoon", "stamp", "star", "stone", "table", "tent", "ticket", "tower", "train", "tree", "trumpet", "umbrella", "valley", "vase", "violin", "wagon", "wall", "watch", "wheel", "whistle", "window", "wolf"]
+ADJECTIVES = ["amber", "ancient", "black", "blue", "bold", "brass", "brave", "bright", "broken", "brown", "calm", "clever", "cold", "copper", "crimson", "curved", "dark", "deep", "dry", "dusty", "early", "empty", "fancy", "fast", "flat", "fresh", "gentle", "giant", "gold", "grand", "gray", "green", "happy", "heavy", "hidden", "hollow", "iron", "large", "late", "light", "little", "lonely", "long", "loud", "lucky", "narrow", "noisy", "old", "orange", "pale", "pink", "plain", "proud", "purple", "quick", "quiet", "rapid", "rare", "red", "rough", "round", "royal", "rusty", "sharp", "short", "silent", "silver", "simple", "slow", "small", "smooth", "soft", "square", "steep", "strange", "strong", "sweet", "tall", "thin", "tiny", "warm", "white", "wide", "wild", "wise", "wooden", "yellow", "young"]
+_CITIES = ["Aberdeen", "Adelaide", "Algiers", "Antwerp", "Athens", "Austin", "Bergen", "Berlin", "Bologna", "Boston", "Bristol", "Cairo", "Calgary", "Chicago", "Cologne", "Dallas", "Delhi", "Denver", "Dublin", "Florence", "Geneva", "Genoa", "Ghent", "Glasgow", "Hanoi", "Helsinki", "Houston", "Kyoto", "Lagos", "Leeds", "Lima", "Lisbon", "London", "Lyon", "Madrid", "Manila", "Milan", "Montreal", "Moscow", "Mumbai", "Munich", "Nairobi", "Naples", "Osaka", "Oslo", "Oxford", "Paris", "Perth", "Prague", "Quito", "Riga", "Rome", "Seattle", "Seoul", "Sofia", "Sydney", "Tokyo", "Toronto", "Turin", "Vienna", "Warsaw", "Zurich"]
+_JOBS = ["actor", "artist", "baker", "banker", "barber", "builder", "butcher", "carpenter", "chemist", "clerk", "cook", "dancer", "dentist", "doctor", "driver", "editor", "engineer", "farmer", "fisherman", "gardener", "guard", "hunter", "judge", "lawyer", "librarian", "mechanic", "miner", "musician", "nurse", "painter", "pilot", "plumber", "poet", "porter", "priest", "sailor", "scientist", "singer", "soldier", "surgeon", "tailor", "teacher", "translator", "waiter", "weaver", "writer"]
 
 
 def _name(rng: random.Random) -> str:
+    if rng.random() < 0.4:
+        return rng.choice(_GIVEN)
     syllables = rng.choice((1, 2, 2, 2, 3))
     word = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) for _ in range(syllables))
     return word.capitalize()
@@ -56,7 +37,9 @@ def _thing(rng: random.Random) -> str:
 
 
 def _number(rng: random.Random) -> str:
-    return rng.choice((str(rng.randint(2, 99)), str(rng.randint(100, 9999)), f"{rng.randint(1, 999)},{rng.randint(0, 999):03d}"))
+    return rng.choice(
+        (str(rng.randint(2, 99)), str(rng.randint(100, 9999)), f"{rng.randint(1, 999)},{rng.randint(0, 999):03d}")
+    )
 
 
 def _year(rng: random.Random) -> str:
@@ -129,10 +112,14 @@ def make_recall(num_pairs: int, rng: random.Random, max_asks: int = 12) -> Passa
     """``num_pairs`` facts of one to three relations, in random order, and a question for up to ``max_asks`` of them."""
     relations = rng.sample(_FACTS, rng.choice((1, 1, 2, 3)) if num_pairs > 2 else 1)
     facts: list[tuple[str, str, str]] = []
+    used: set[str] = set()
     for index, (make_key, make_value, templates) in enumerate(relations):
         share = num_pairs // len(relations) + (index < num_pairs % len(relations))
         statement, questions = rng.choice(templates)
         for key in _distinct(make_key, share, rng):
+            if key in used:
+                continue
+            used.add(key)
             facts.append((statement.replace("{k}", key), make_value(rng), rng.choice(questions).replace("{k}", key)))
     rng.shuffle(facts)
     text, asks = "", []
@@ -159,7 +146,9 @@ def make_table(num_rows: int, rng: random.Random, max_asks: int = 12) -> Passage
         text += {"comma": "\n", "bar": "\n", "sentence": " " if text else ""}[surface] + key
         for index, (name, make) in enumerate(columns):
             value = make(rng)
-            text += {"comma": ", ", "bar": " | ", "sentence": f" has the {name} " if index == 0 else f", the {name} "}[surface]
+            text += {"comma": ", ", "bar": " | ", "sentence": f" has the {name} " if index == 0 else f", the {name} "}[
+                surface
+            ]
             question = rng.choice((f"What is the {name} of {key}?", f"Which {name} has {key}?", f"{key}'s {name}?"))
             asks.append(Ask(question, len(text), len(text) + len(value), Kind.TABLE))
             text += value
@@ -169,7 +158,8 @@ def make_table(num_rows: int, rng: random.Random, max_asks: int = 12) -> Passage
 
 def make_copy(num_words: int, rng: random.Random, max_asks: int = 8) -> Passage:
     """Random words; each question names two neighbours and asks for the one to four words after them."""
-    words = [rng.choice((rng.choice(NOUNS), rng.choice(ADJECTIVES), _name(rng))) for _ in range(num_words)]
+    plain = [*NOUNS, *ADJECTIVES, *_JOBS]
+    words = [_name(rng) if rng.random() < 0.2 else rng.choice(plain) for _ in range(num_words)]
     starts, at = [], 0
     for word in words:
         starts.append(at)

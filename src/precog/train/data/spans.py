@@ -47,7 +47,7 @@ FUNCTION_WORDS = _words(
     "between beyond during except inside near outside per since through throughout till toward towards until via "
     "i you he she it we they me him her us them my your his its our their mine who whom whose which what when where "
     "why how that this these those there here am is are was were be been being do does did done has have had having "
-    "can could will would shall should may might must not no all any both each few more most other some such only own "
+    "can cannot could will would shall should may might must not no all any both each few more most other some such only own "
     "same too very also however although though while because although even just still again further once ever never "
     "often usually sometimes now today later early ago already almost another many much several one two three four "
     "five six seven eight nine ten first second third"
@@ -74,7 +74,7 @@ _COUNT = (
 )
 _TYPED = re.compile(
     rf"""
-  (?P<date>\b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s\d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s{_MONTH}(?:,?\s\d{{4}})?\b
+  (?P<date>\b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s\d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s{_MONTH}(?:,?\s\d{{3,4}})?\b
       |\b{_MONTH},?\s(?:of\s)?\d{{4}}\b|\b(?:\d{{1,2}}(?:st|nd|rd|th)|[a-z]+(?:th|teenth))(?:\s|-)centur(?:y|ies)\b)
  |(?P<money>(?:\b(?:US|A|C|HK|NZ))?[$£€¥]\s?\d[\d,]*(?:\.\d+)?(?:\s(?:thousand|million|billion|trillion))?
       |\b\d[\d,]*(?:\.\d+)?(?:\s(?:million|billion))?\s(?:dollars|pounds|euros|francs)\b)
@@ -83,7 +83,7 @@ _TYPED = re.compile(
  |(?P<year>\b(?:1\d|20)\d\d(?:[–-](?:\d\d)?\d\d)?\b(?!,\d)|\b(?:1\d|20)\d0s\b|\b\d{{1,4}}\s(?:BCE?|AD|CE)\b)
  |(?P<number>(?<![\w.,])\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?(?!\w)|(?<![\w.,])\d+(?:\.\d+)?(?:\s(?:million|billion|thousand))?(?![\w,.]*\d)(?!\w)
       |\b{_COUNT}\b)
- |(?P<quote>["“](?P<inner>[^"“”\n]{{2,60}}?)[.,]?["”])
+ |(?P<quote>(?<![\w.,])["“](?P<inner>\w[^"“”\n]{{1,58}}?[\w!?)])[.,]?["”](?!\w))
  |(?P<name>\b[A-Z][\w’'-]*(?:\.[A-Z])*(?:(?:\s(?:of|the|de|la|von|van|der|du|di|da|del|al|bin|and\sthe)){{0,2}}\s(?:[A-Z]\.\s?)*[A-Z][\w’'-]+)*)
     """,
     re.VERBOSE,
@@ -117,6 +117,10 @@ _FIRST_NAMES = _words(
     "Pierre Rachel Ralph Ray Raymond Richard Robert Roger Ronald Ross Roy Rudolf Russell Ruth Sam Samuel Sarah Scott Sean "
     "Simon Sophia Stanley Stephen Steve Steven Stuart Susan Ted Theodore Thomas Tim Timothy Tom Tony Victor Victoria "
     "Vincent Vladimir Walter Wayne Wilhelm William Winston"
+)
+_CALENDAR = _words(
+    "January February March April May June July August September October November December Monday Tuesday Wednesday "
+    "Thursday Friday Saturday Sunday"
 )
 _TITLES = _words(
     "Mr Mrs Ms Dr Sir Lord Lady Prince Princess King Queen Emperor Pope Saint President Professor General Captain Colonel "
@@ -202,15 +206,15 @@ def _name(sentence: str, start: int, stop: int) -> Span | None:
     while words and words[0] in ("of", "the", "de", "and"):
         start += len(words[0]) + 1
         words = words[1:]
-    if not words or len(words[0]) < 2:
-        return None
-    if (
-        start == 0
-        and len(words) == 1
-        and (words[0].endswith(("ly", "ing", "ed")) or words[0].lower() in FUNCTION_WORDS)
-    ):
+    if not words or len(words[0]) < 2 or words[0] in _CALENDAR:
         return None
     stop = start + len(" ".join(words))
+    if start == 0 and len(words) == 1:
+        follower = sentence[stop:].split(" ", 2)[1:2]
+        if words[0].endswith(("ly", "ing", "ed")) or not follower or follower[0] not in FUNCTION_WORDS:
+            return None
+        if words[0].endswith("s") and follower[0] in ("are", "were", "have", "can", "may"):
+            return Span(start, stop, SpanType.PHRASE)
     before = sentence[:start].rstrip().rsplit(" ", 1)[-1].rstrip(".")
     if words[0] in _FIRST_NAMES and len(words) > 1 and words[-1] not in _PLACES:
         return Span(start, stop, SpanType.PERSON)

@@ -8,38 +8,29 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from precog.errors import InputError
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
 from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.spans import FUNCTION_WORDS, SpanType, find_spans, split_sentences
 
-__all__ = ["Paragraph", "SquadQuestion", "counterfactual_passage", "held_out_titles", "read_squad", "squad_passages"]
+__all__ = ["Paragraph", "counterfactual_passage", "held_out_titles", "locate", "read_squad", "squad_passages"]
 
 NUM_HELD_OUT = 40
 _WORD = re.compile(r"\w+")
 _MAX_CHARS = 1000
 
 
-class SquadQuestion(NamedTuple):
-    """A question and the characters of its paragraph that answer it."""
-
-    question: str
-    start: int
-    stop: int
-
-
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph with all its questions."""
+    """A paragraph with all its questions: question, answer, offset of the answer if the file gives it."""
 
     title: str
     text: str
-    questions: tuple[SquadQuestion, ...]
+    asked: tuple[tuple[str, str, int | None], ...]
 
 
 def _rows(path: Path) -> Iterable[tuple[str, str, str, str, int | None]]:
@@ -52,7 +43,13 @@ def _rows(path: Path) -> Iterable[tuple[str, str, str, str, int | None]]:
                 for qa in paragraph["qas"]:
                     if qa["answers"]:
                         answer = qa["answers"][0]
-                        yield article["title"], paragraph["context"], qa["question"], answer["text"], answer["answer_start"]
+                        yield (
+                            article["title"],
+                            paragraph["context"],
+                            qa["question"],
+                            answer["text"],
+                            answer["answer_start"],
+                        )
     else:
         for line in text.splitlines():
             row = json.loads(line)
@@ -65,17 +62,23 @@ def read_squad(path: Path) -> list[Paragraph]:
     Raises:
         InputError: the file cannot be read as SQuAD.
     """
-    grouped: dict[tuple[str, str], list[SquadQuestion]] = {}
+    grouped: dict[tuple[str, str], list[tuple[str, str, int | None]]] = {}
     try:
         for title, context, question, answer, offset in _rows(path):
-            start = locate(context, question, answer) if offset is None else offset
-            questions = grouped.setdefault((title, context), [])
-            if start >= 0 and answer.strip():
-                lead = len(answer) - len(answer.lstrip())
-                questions.append(SquadQuestion(question.strip(), start + lead, start + lead + len(answer.strip())))
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            grouped.setdefault((title, context), []).append((question, answer, offset))
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
         raise InputError("this file cannot be read as SQuAD v1.1", given=path, expected="JSON or JSON lines") from error
-    return [Paragraph(title, text, tuple(questions)) for (title, text), questions in grouped.items()]
+    return [Paragraph(title, text, tuple(asked)) for (title, text), asked in grouped.items()]
+
+
+def _placed(paragraph: Paragraph) -> list[Ask]:
+    asks = []
+    for question, answer, offset in paragraph.asked:
+        start = locate(paragraph.text, question, answer) if offset is None else offset
+        if start >= 0 and answer.strip():
+            start += len(answer) - len(answer.lstrip())
+            asks.append(Ask(question.strip(), start, start + len(answer.strip()), Kind.SQUAD))
+    return asks
 
 
 def locate(context: str, question: str, answer: str) -> int:
@@ -108,7 +111,7 @@ def held_out_titles(titles: Iterable[str]) -> frozenset[str]:
 
 def squad_passages(paragraph: Paragraph) -> list[Passage]:
     """The paragraph as one passage; one too long for a chunk as windows of whole sentences around the answers."""
-    asks = [Ask(q.question, q.start, q.stop, Kind.SQUAD) for q in paragraph.questions]
+    asks = _placed(paragraph)
     if len(paragraph.text) <= _MAX_CHARS:
         return [Passage(paragraph.text, tuple(asks))] if asks else []
     passages = []
@@ -153,7 +156,7 @@ def counterfactual_passage(passage: Passage, pool: EntityPool, rng: random.Rando
     mapping = choose_swaps(passage.text, answering, pool, rng, limit=16)
     if not mapping:
         return None
-    mapping = choose_swaps(passage.text, rng.sample(others, len(others) // 2), pool, rng, limit=6) | mapping
+    mapping = choose_swaps(passage.text, rng.sample(others, len(others) // 2), pool, rng, limit=4) | mapping
     return rewritten(passage, mapping)
 
 
@@ -167,8 +170,3 @@ def rewritten(passage: Passage, mapping: dict[str, str]) -> Passage | None:
         if swapped.text[start:stop] == inner and inner:
             asks.append(Ask(swap(ask.question, mapping).text, start, stop, ask.kind))
     return Passage(swapped.text, tuple(asks)) if asks else None
-
-
-def question_words(question: str) -> Sequence[str]:
-    """The words of a question that carry content, lower-cased."""
-    return [w for w in _WORD.findall(question.lower()) if w not in FUNCTION_WORDS]

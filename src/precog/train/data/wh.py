@@ -23,10 +23,10 @@ class WhQuestion(NamedTuple):
 
 _PRONOUNS = ("He", "She", "It", "They", "he", "she", "it", "they")
 _PREPOSITIONS = frozenset(
-    "in on at by for from of to with into during near under since until between through as".split()
+    ["in", "on", "at", "by", "for", "from", "of", "to", "with", "into", "during", "near", "under", "since", "until", "between", "through", "as"]
 )
-_DETERMINERS = frozenset("a an the his her its their this that".split())
-_AUXILIARIES = frozenset("is are was were has have had can could will would may might must should did does do".split())
+_DETERMINERS = frozenset(["a", "an", "the", "his", "her", "its", "their", "this", "that"])
+_AUXILIARIES = frozenset(["is", "are", "was", "were", "has", "have", "had", "can", "could", "will", "would", "may", "might", "must", "should", "did", "does", "do"])
 _SUBJECT_VERB = re.compile(r"^ (?:also |then |later |first |officially |originally )?([a-z]+)\b")
 _PARENTHESES = re.compile(r"\s*\([^()]*\)|\s*\[[^\]]*\]")
 _RIGHT_CUT = re.compile(
@@ -34,49 +34,23 @@ _RIGHT_CUT = re.compile(
 )
 _IRREGULAR = dict(
     pair.split(":")
-    for pair in (
-        "wrote:write became:become began:begin won:win made:make took:take led:lead gave:give found:find held:hold "
-        "built:build came:come went:go saw:see had:have said:say lost:lose fell:fall rose:rise grew:grow knew:know "
-        "left:leave met:meet kept:keep sent:send spent:spend brought:bring bought:buy sold:sell told:tell thought:think "
-        "taught:teach caught:catch fought:fight chose:choose spoke:speak broke:break drew:draw drove:drive flew:fly "
-        "got:get ran:run sang:sing set:set put:put cut:cut hit:hit let:let stood:stand struck:strike swore:swear "
-        "threw:throw wore:wear bore:bear felt:feel meant:mean paid:pay laid:lay read:read understood:understand "
-        "withdrew:withdraw overthrew:overthrow hosted:host included:include used:use"
-    ).split()
+    for pair in ["wrote:write", "became:become", "began:begin", "won:win", "made:make", "took:take", "led:lead", "gave:give", "found:find", "held:hold", "built:build", "came:come", "went:go", "saw:see", "had:have", "said:say", "lost:lose", "fell:fall", "rose:rise", "grew:grow", "knew:know", "left:leave", "met:meet", "kept:keep", "sent:send", "spent:spend", "brought:bring", "bought:buy", "sold:sell", "told:tell", "thought:think", "taught:teach", "caught:catch", "fought:fight", "chose:choose", "spoke:speak", "broke:break", "drew:draw", "drove:drive", "flew:fly", "got:get", "ran:run", "sang:sing", "set:set", "put:put", "cut:cut", "hit:hit", "let:let", "stood:stand", "struck:strike", "swore:swear", "threw:throw", "wore:wear", "bore:bear", "felt:feel", "meant:mean", "paid:pay", "laid:lay", "read:read", "understood:understand", "withdrew:withdraw", "overthrew:overthrow", "hosted:host", "included:include", "used:use"]
 )
 _PRESENT = dict(
     pair.split(":")
-    for pair in (
-        "has:have includes:include uses:use contains:contain becomes:become lies:lie consists:consist provides:provide "
-        "makes:make takes:take means:mean requires:require occurs:occur refers:refer produces:produce covers:cover "
-        "allows:allow causes:cause plays:play shows:show states:state serves:serve remains:remain borders:border "
-        "represents:represent features:feature holds:hold begins:begin runs:run comes:come gives:give"
-    ).split()
+    for pair in ["has:have", "includes:include", "uses:use", "contains:contain", "becomes:become", "lies:lie", "consists:consist", "provides:provide", "makes:make", "takes:take", "means:mean", "requires:require", "occurs:occur", "refers:refer", "produces:produce", "covers:cover", "allows:allow", "causes:cause", "plays:play", "shows:show", "states:state", "serves:serve", "remains:remain", "borders:border", "represents:represent", "features:feature", "holds:hold", "begins:begin", "runs:run", "comes:come", "gives:give"]
 )
 _SYNONYMS = dict(
     pair.split(":")
-    for pair in (
-        "began:started large:big created:made died:passed_away located:situated called:named film:movie founded:established "
-        "established:founded built:constructed constructed:built often:frequently many:numerous became:turned_into "
-        "famous:well-known important:significant about:approximately approximately:around near:close_to killed:slain "
-        "currently:now published:released released:published received:got won:received main:primary primary:main "
-        "named:called known:referred_to obtained:got wrote:authored started:began occurred:happened happened:occurred "
-        "nation:country country:nation town:city war:conflict group:band composed:made produced:made city:town "
-        "including:such_as largest:biggest biggest:largest people:individuals several:some used:utilized show:program "
-        "begin:start write:author become:turn_into receive:get establish:found build:construct win:get publish:release"
-    ).split()
+    for pair in ["began:started", "large:big", "created:made", "died:passed_away", "located:situated", "called:named", "film:movie", "founded:established", "established:founded", "built:constructed", "constructed:built", "often:frequently", "many:numerous", "became:turned_into", "famous:well-known", "important:significant", "about:approximately", "approximately:around", "near:close_to", "killed:slain", "currently:now", "published:released", "released:published", "received:got", "won:received", "main:primary", "primary:main", "named:called", "known:referred_to", "obtained:got", "wrote:authored", "started:began", "occurred:happened", "happened:occurred", "nation:country", "country:nation", "town:city", "war:conflict", "group:band", "composed:made", "produced:made", "city:town", "including:such_as", "largest:biggest", "biggest:largest", "people:individuals", "several:some", "used:utilized", "show:program", "begin:start", "write:author", "become:turn_into", "receive:get", "establish:found", "build:construct", "win:get", "publish:release"]
 )
 _HEADS = frozenset(
-    "University College School Church Cathedral Museum Hospital Party War Revolution Treaty Act Empire Dynasty Republic "
-    "Kingdom Council Army Company Corporation Bank River Lake Island Mountain Mountains Ocean Sea Desert City County "
-    "Province Street Road Bridge Tower Palace Castle Park Stadium Airport Railway League Cup Championship Award Prize "
-    "Festival Theatre Library Association Society Institute Agency Commission Court Committee Union Conference "
-    "Organization Academy Ministry Department Parliament Government Protocol Theory Plan".split()
+    ["University", "College", "School", "Church", "Cathedral", "Museum", "Hospital", "Party", "War", "Revolution", "Treaty", "Act", "Empire", "Dynasty", "Republic", "Kingdom", "Council", "Army", "Company", "Corporation", "Bank", "River", "Lake", "Island", "Mountain", "Mountains", "Ocean", "Sea", "Desert", "City", "County", "Province", "Street", "Road", "Bridge", "Tower", "Palace", "Castle", "Park", "Stadium", "Airport", "Railway", "League", "Cup", "Championship", "Award", "Prize", "Festival", "Theatre", "Library", "Association", "Society", "Institute", "Agency", "Commission", "Court", "Committee", "Union", "Conference", "Organization", "Academy", "Ministry", "Department", "Parliament", "Government", "Protocol", "Theory", "Plan"]
 )
 _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PERSON: ("who", "who", "who", "which person", "what is the name of the person who", "what person"),
     SpanType.PLACE: ("where", "where", "what place", "which place", "what location", "which country", "what city"),
-    SpanType.NAME: ("what", "what", "which", "what is the name of what", "who"),
+    SpanType.NAME: ("what", "what", "what", "what is the name of what", "who"),
     SpanType.DATE: ("when", "when", "on what date", "what date", "what day"),
     SpanType.YEAR: ("when", "in what year", "in which year", "what year", "which year"),
     SpanType.NUMBER: ("how many", "how many", "what number of"),
@@ -84,7 +58,7 @@ _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.MONEY: ("how much", "how much money", "what amount", "what sum of money"),
     SpanType.PERCENT: ("what percentage", "what percent", "how much", "what proportion"),
     SpanType.QUOTE: ("what", "what title", "what phrase", "what term", "what name"),
-    SpanType.PHRASE: ("what", "what", "what", "what thing", "which"),
+    SpanType.PHRASE: ("what",),
     SpanType.REASON: ("why", "for what reason"),
 }
 _TIMED = (SpanType.DATE, SpanType.YEAR, SpanType.PLACE, SpanType.REASON)
@@ -101,8 +75,8 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
         title: what the document is about; stands in for a leading pronoun. May be empty.
         rng: source of every choice.
     """
-    left = _left(_PARENTHESES.sub("", sentence[:start]), title, rng)
-    right = _right(_PARENTHESES.sub("", sentence[stop:]), rng)
+    left = _left(_PARENTHESES.sub("", sentence[:start]).replace("(", ""), title, rng)
+    right = _right(_PARENTHESES.sub("", sentence[stop:]).replace(")", ","), rng)
     front = rng.choice(_FRONTS[kind])
     if kind is SpanType.REASON and left:
         left = (
@@ -126,11 +100,12 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
             front, right = f"{front} {noun[1]}{second}", right[len(noun[1]) + 1 + len(second) :]
     question = _ordered(left, right, front, kind, rng)
     words = question.split()
-    if len(words) < 4 or len(words) > 32:
+    if len(words) < 4 or len(words) > 30 or not any(_is_verb(w) for w in words):
         return None
     question = " ".join(_varied(words, len(front.split()), rng))
     question = question[0].upper() + question[1:]
-    return WhQuestion(question.rstrip(" .,;") + ("?" if rng.random() < 0.96 else ""), start, stop)
+    question = question.replace(" ,", ",").replace(" .", ".").replace(" '", "'").replace(",,", ",")
+    return WhQuestion(question.rstrip(" .,;:—–-") + ("?" if rng.random() < 0.96 else ""), start, stop)
 
 
 def _left(text: str, title: str, rng: random.Random) -> list[str]:
@@ -151,10 +126,11 @@ def _left(text: str, title: str, rng: random.Random) -> list[str]:
 
 def _right(text: str, rng: random.Random) -> str:
     text = text.replace('"', "").replace("“", "").replace("”", "").rstrip(" .!?")
+    text = f" {text}" if text[:1] == "," else text
     if text[:2] in ("'s", "’s"):
         text = text[2:] if rng.random() < 0.5 else text
-    if rng.random() < 0.75:
-        cut = _RIGHT_CUT.search(text, 1)
+    if rng.random() < 0.85:
+        cut = _RIGHT_CUT.search(text, 2)
         if cut:
             text = text[: cut.start()]
     return " ".join(["", *text.split()[:14]])
@@ -180,6 +156,11 @@ def _named(answer: str, left: list[str], front: str) -> str:
 def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: random.Random) -> str:
     """Subject question, inverted question, or the question word where the answer stood."""
     verb = _SUBJECT_VERB.match(right)
+    if right.startswith(" ,") and len(left) <= 2:
+        clause = right[2:].split()
+        if clause[:1] and clause[0].lower() in FUNCTION_WORDS:
+            clause[0] = clause[0].lower()
+        return _inverted(clause, "", front, "", kind, rng) or f"{' '.join(clause)} {front}"
     preposition = left[-1] if left and left[-1] in _PREPOSITIONS else ""
     if len(left) <= 1 and not preposition and verb:
         front = "what" if front == "where" else front
@@ -222,6 +203,10 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
     return ""
 
 
+def _is_verb(word: str) -> bool:
+    return word in _AUXILIARIES or word in _IRREGULAR or word in _PRESENT or word.endswith("ed")
+
+
 def _base(verb: str) -> str:
     """The base form of a past tense, by spelling rules."""
     if verb in _IRREGULAR:
@@ -241,7 +226,7 @@ def _base(verb: str) -> str:
 
 def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
     """Some words dropped or replaced, so that the question is no copy of its evidence."""
-    drop = rng.choice((0.0, 0.0, 0.1, 0.2, 0.3))
+    drop = rng.choice((0.0, 0.0, 0.15, 0.3, 0.4))
     swap = rng.choice((0.0, 0.5, 0.9))
     front = {w.lower() for w in words[:num_front]} | {
         "who",
@@ -257,7 +242,8 @@ def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
     room = len(words) - 5
     out = []
     for word in words:
-        if room > 0 and word.lower() not in front and rng.random() < drop:
+        dispensable = word.islower() and word not in FUNCTION_WORDS and word not in front
+        if room > 0 and dispensable and rng.random() < (0.8 if word.endswith("ly") else drop):
             room -= 1
             continue
         synonym = _SYNONYMS.get(word)
