@@ -21,7 +21,7 @@ def make_cloze(sentence: str, start: int, stop: int, rng: random.Random) -> str 
         text = _clause(text, rng)
     elif draw < 0.6:
         text = _reordered(text, rng)
-    if rng.random() < 0.5:
+    if rng.random() < 0.3:
         text = _thinned(text, rng)
     text = text.strip(" ,;:–—")
     if rng.random() < 0.5:
@@ -55,4 +55,4 @@ def _reordered(text: str, rng: random.Random) -> str:
 
 
 def _thinned(text: str, rng: random.Random) -> str:
-    return " ".join(w for w in text.split(" ") if BLANK in w or rng.random() > 0.2)
+    return " ".join(w for w in text.split(" ") if BLANK in w or rng.random() > 0.12)

@@ -96,7 +96,7 @@ def swap(text: str, mapping: dict[str, str]) -> Swap:
     return Swap("".join(parts), old_edges, new_edges)
 
 
-def choose_swaps(text: str, spans: list[Span], pool: EntityPool, rng: random.Random, limit: int = 8) -> dict[str, str]:
+def choose_swaps(text: str, spans: list[Span], pool: EntityPool, rng: random.Random, limit: int = 6) -> dict[str, str]:
     """A consistent replacement for up to ``limit`` distinct entities of a text.
 
     Names come from the pool, a person's surname follows its full name, all years of a text shift together, other

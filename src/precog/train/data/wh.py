@@ -21,12 +21,53 @@ class WhQuestion(NamedTuple):
     stop: int
 
 
+_OPENING = ("and", "but", "or", "when", "while", "because", "although", "though", "if", "that", "which", "who", "where")
 _PRONOUNS = ("He", "She", "It", "They", "he", "she", "it", "they")
 _PREPOSITIONS = frozenset(
-    ["in", "on", "at", "by", "for", "from", "of", "to", "with", "into", "during", "near", "under", "since", "until", "between", "through", "as"]
+    [
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "of",
+        "to",
+        "with",
+        "into",
+        "during",
+        "near",
+        "under",
+        "since",
+        "until",
+        "between",
+        "through",
+        "as",
+    ]
 )
 _DETERMINERS = frozenset(["a", "an", "the", "his", "her", "its", "their", "this", "that"])
-_AUXILIARIES = frozenset(["is", "are", "was", "were", "has", "have", "had", "can", "could", "will", "would", "may", "might", "must", "should", "did", "does", "do"])
+_AUXILIARIES = frozenset(
+    [
+        "is",
+        "are",
+        "was",
+        "were",
+        "has",
+        "have",
+        "had",
+        "can",
+        "could",
+        "will",
+        "would",
+        "may",
+        "might",
+        "must",
+        "should",
+        "did",
+        "does",
+        "do",
+    ]
+)
 _SUBJECT_VERB = re.compile(r"^ (?:also |then |later |first |officially |originally )?([a-z]+)\b")
 _PARENTHESES = re.compile(r"\s*\([^()]*\)|\s*\[[^\]]*\]")
 _RIGHT_CUT = re.compile(
@@ -34,23 +75,248 @@ _RIGHT_CUT = re.compile(
 )
 _IRREGULAR = dict(
     pair.split(":")
-    for pair in ["wrote:write", "became:become", "began:begin", "won:win", "made:make", "took:take", "led:lead", "gave:give", "found:find", "held:hold", "built:build", "came:come", "went:go", "saw:see", "had:have", "said:say", "lost:lose", "fell:fall", "rose:rise", "grew:grow", "knew:know", "left:leave", "met:meet", "kept:keep", "sent:send", "spent:spend", "brought:bring", "bought:buy", "sold:sell", "told:tell", "thought:think", "taught:teach", "caught:catch", "fought:fight", "chose:choose", "spoke:speak", "broke:break", "drew:draw", "drove:drive", "flew:fly", "got:get", "ran:run", "sang:sing", "set:set", "put:put", "cut:cut", "hit:hit", "let:let", "stood:stand", "struck:strike", "swore:swear", "threw:throw", "wore:wear", "bore:bear", "felt:feel", "meant:mean", "paid:pay", "laid:lay", "read:read", "understood:understand", "withdrew:withdraw", "overthrew:overthrow", "hosted:host", "included:include", "used:use"]
+    for pair in [
+        "wrote:write",
+        "became:become",
+        "began:begin",
+        "won:win",
+        "made:make",
+        "took:take",
+        "led:lead",
+        "gave:give",
+        "found:find",
+        "held:hold",
+        "built:build",
+        "came:come",
+        "went:go",
+        "saw:see",
+        "had:have",
+        "said:say",
+        "lost:lose",
+        "fell:fall",
+        "rose:rise",
+        "grew:grow",
+        "knew:know",
+        "left:leave",
+        "met:meet",
+        "kept:keep",
+        "sent:send",
+        "spent:spend",
+        "brought:bring",
+        "bought:buy",
+        "sold:sell",
+        "told:tell",
+        "thought:think",
+        "taught:teach",
+        "caught:catch",
+        "fought:fight",
+        "chose:choose",
+        "spoke:speak",
+        "broke:break",
+        "drew:draw",
+        "drove:drive",
+        "flew:fly",
+        "got:get",
+        "ran:run",
+        "sang:sing",
+        "set:set",
+        "put:put",
+        "cut:cut",
+        "hit:hit",
+        "let:let",
+        "stood:stand",
+        "struck:strike",
+        "swore:swear",
+        "threw:throw",
+        "wore:wear",
+        "bore:bear",
+        "felt:feel",
+        "meant:mean",
+        "paid:pay",
+        "laid:lay",
+        "read:read",
+        "understood:understand",
+        "withdrew:withdraw",
+        "overthrew:overthrow",
+        "hosted:host",
+        "included:include",
+        "used:use",
+    ]
 )
 _PRESENT = dict(
     pair.split(":")
-    for pair in ["has:have", "includes:include", "uses:use", "contains:contain", "becomes:become", "lies:lie", "consists:consist", "provides:provide", "makes:make", "takes:take", "means:mean", "requires:require", "occurs:occur", "refers:refer", "produces:produce", "covers:cover", "allows:allow", "causes:cause", "plays:play", "shows:show", "states:state", "serves:serve", "remains:remain", "borders:border", "represents:represent", "features:feature", "holds:hold", "begins:begin", "runs:run", "comes:come", "gives:give"]
+    for pair in [
+        "has:have",
+        "includes:include",
+        "uses:use",
+        "contains:contain",
+        "becomes:become",
+        "lies:lie",
+        "consists:consist",
+        "provides:provide",
+        "makes:make",
+        "takes:take",
+        "means:mean",
+        "requires:require",
+        "occurs:occur",
+        "refers:refer",
+        "produces:produce",
+        "covers:cover",
+        "allows:allow",
+        "causes:cause",
+        "plays:play",
+        "shows:show",
+        "states:state",
+        "serves:serve",
+        "remains:remain",
+        "borders:border",
+        "represents:represent",
+        "features:feature",
+        "holds:hold",
+        "begins:begin",
+        "runs:run",
+        "comes:come",
+        "gives:give",
+    ]
 )
 _SYNONYMS = dict(
     pair.split(":")
-    for pair in ["began:started", "large:big", "created:made", "died:passed_away", "located:situated", "called:named", "film:movie", "founded:established", "established:founded", "built:constructed", "constructed:built", "often:frequently", "many:numerous", "became:turned_into", "famous:well-known", "important:significant", "about:approximately", "approximately:around", "near:close_to", "killed:slain", "currently:now", "published:released", "released:published", "received:got", "won:received", "main:primary", "primary:main", "named:called", "known:referred_to", "obtained:got", "wrote:authored", "started:began", "occurred:happened", "happened:occurred", "nation:country", "country:nation", "town:city", "war:conflict", "group:band", "composed:made", "produced:made", "city:town", "including:such_as", "largest:biggest", "biggest:largest", "people:individuals", "several:some", "used:utilized", "show:program", "begin:start", "write:author", "become:turn_into", "receive:get", "establish:found", "build:construct", "win:get", "publish:release"]
+    for pair in [
+        "began:started",
+        "large:big",
+        "created:made",
+        "died:passed_away",
+        "located:situated",
+        "called:named",
+        "film:movie",
+        "founded:established",
+        "established:founded",
+        "built:constructed",
+        "constructed:built",
+        "often:frequently",
+        "many:numerous",
+        "became:turned_into",
+        "famous:well-known",
+        "important:significant",
+        "about:approximately",
+        "approximately:around",
+        "near:close_to",
+        "killed:slain",
+        "currently:now",
+        "published:released",
+        "released:published",
+        "received:got",
+        "won:received",
+        "main:primary",
+        "primary:main",
+        "named:called",
+        "known:referred_to",
+        "obtained:got",
+        "wrote:authored",
+        "started:began",
+        "occurred:happened",
+        "happened:occurred",
+        "nation:country",
+        "country:nation",
+        "town:city",
+        "war:conflict",
+        "group:band",
+        "composed:made",
+        "produced:made",
+        "city:town",
+        "including:such_as",
+        "largest:biggest",
+        "biggest:largest",
+        "people:individuals",
+        "several:some",
+        "used:utilized",
+        "show:program",
+        "begin:start",
+        "write:author",
+        "become:turn_into",
+        "receive:get",
+        "establish:found",
+        "build:construct",
+        "win:get",
+        "publish:release",
+    ]
 )
 _HEADS = frozenset(
-    ["University", "College", "School", "Church", "Cathedral", "Museum", "Hospital", "Party", "War", "Revolution", "Treaty", "Act", "Empire", "Dynasty", "Republic", "Kingdom", "Council", "Army", "Company", "Corporation", "Bank", "River", "Lake", "Island", "Mountain", "Mountains", "Ocean", "Sea", "Desert", "City", "County", "Province", "Street", "Road", "Bridge", "Tower", "Palace", "Castle", "Park", "Stadium", "Airport", "Railway", "League", "Cup", "Championship", "Award", "Prize", "Festival", "Theatre", "Library", "Association", "Society", "Institute", "Agency", "Commission", "Court", "Committee", "Union", "Conference", "Organization", "Academy", "Ministry", "Department", "Parliament", "Government", "Protocol", "Theory", "Plan"]
+    [
+        "University",
+        "College",
+        "School",
+        "Church",
+        "Cathedral",
+        "Museum",
+        "Hospital",
+        "Party",
+        "War",
+        "Revolution",
+        "Treaty",
+        "Act",
+        "Empire",
+        "Dynasty",
+        "Republic",
+        "Kingdom",
+        "Council",
+        "Army",
+        "Company",
+        "Corporation",
+        "Bank",
+        "River",
+        "Lake",
+        "Island",
+        "Mountain",
+        "Mountains",
+        "Ocean",
+        "Sea",
+        "Desert",
+        "City",
+        "County",
+        "Province",
+        "Street",
+        "Road",
+        "Bridge",
+        "Tower",
+        "Palace",
+        "Castle",
+        "Park",
+        "Stadium",
+        "Airport",
+        "Railway",
+        "League",
+        "Cup",
+        "Championship",
+        "Award",
+        "Prize",
+        "Festival",
+        "Theatre",
+        "Library",
+        "Association",
+        "Society",
+        "Institute",
+        "Agency",
+        "Commission",
+        "Court",
+        "Committee",
+        "Union",
+        "Conference",
+        "Organization",
+        "Academy",
+        "Ministry",
+        "Department",
+        "Parliament",
+        "Government",
+        "Protocol",
+        "Theory",
+        "Plan",
+    ]
 )
 _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PERSON: ("who", "who", "who", "which person", "what is the name of the person who", "what person"),
     SpanType.PLACE: ("where", "where", "what place", "which place", "what location", "which country", "what city"),
-    SpanType.NAME: ("what", "what", "what", "what is the name of what", "who"),
+    SpanType.NAME: ("what", "what", "what", "what", "who"),
     SpanType.DATE: ("when", "when", "on what date", "what date", "what day"),
     SpanType.YEAR: ("when", "in what year", "in which year", "what year", "which year"),
     SpanType.NUMBER: ("how many", "how many", "what number of"),
@@ -61,6 +327,11 @@ _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PHRASE: ("what",),
     SpanType.REASON: ("why", "for what reason"),
 }
+_SILENT_E = re.compile(
+    r"(?:v|z|c|u|[aeiour]s|[aeiou]g|dg|rg|ang|(?:[^eo]|cre)at|[bcdfgkptz]l|[^ao]ul|[^ao]il|(?:^|[^aeiou]|qu)ir|[^o]ur|[^aeo]in|[cnv]it|"
+    r"[^o]ut|[^ao]id|[^o]ud|[^eo]ad|[^e]ar|(?:gn|pl|sc|st)or|[^eo]am|[^a]im|um|[^eo][aeiou]k)$"
+)
+"""Stems of past tenses whose base form ends in a silent e."""
 _TIMED = (SpanType.DATE, SpanType.YEAR, SpanType.PLACE, SpanType.REASON)
 
 
@@ -100,7 +371,7 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
             front, right = f"{front} {noun[1]}{second}", right[len(noun[1]) + 1 + len(second) :]
     question = _ordered(left, right, front, kind, rng)
     words = question.split()
-    if len(words) < 4 or len(words) > 30 or not any(_is_verb(w) for w in words):
+    if len(words) < 4 or len(words) > 30 or not any(_is_verb(w) for w in words) or _num_content(words, front) < 2:
         return None
     question = " ".join(_varied(words, len(front.split()), rng))
     question = question[0].upper() + question[1:]
@@ -115,7 +386,7 @@ def _left(text: str, title: str, rng: random.Random) -> list[str]:
         if found and rng.random() < chance and (len(tail.split()) >= 3 or len(head.split()) < 4):
             text = tail
     words = text.replace('"', "").replace("“", "").replace("”", "").split()
-    if words and words[0] in ("and", "but", "or"):
+    if words and words[0].lower() in _OPENING:
         words = words[1:]
     if words and title and words[0] in _PRONOUNS and rng.random() < 0.7:
         words[0] = title
@@ -163,8 +434,11 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
         return _inverted(clause, "", front, "", kind, rng) or f"{' '.join(clause)} {front}"
     preposition = left[-1] if left and left[-1] in _PREPOSITIONS else ""
     if len(left) <= 1 and not preposition and verb:
-        front = "what" if front == "where" else front
+        if verb[1] in ("and", "or", "who", "which", "that"):
+            return ""
         return f"{front} {right}"
+    if front.startswith("what is the name of"):
+        front = "who"
     if rng.random() < 0.72:
         inverted = _inverted(left, right, front, preposition, kind, rng)
         if inverted:
@@ -203,6 +477,11 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
     return ""
 
 
+def _num_content(words: list[str], front: str) -> int:
+    asked = front.split()
+    return sum(w.lower() not in FUNCTION_WORDS and w not in asked for w in words)
+
+
 def _is_verb(word: str) -> bool:
     return word in _AUXILIARIES or word in _IRREGULAR or word in _PRESENT or word.endswith("ed")
 
@@ -216,17 +495,14 @@ def _base(verb: str) -> str:
         return f"{stem[:-1]}y"
     if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "sl":
         return stem[:-1]
-    if re.search(
-        r"(?:[aeiou][vszcg]|at|[^aeiou]ir|ur|[bcdfgkpt]l|[aeiou]k|rs|rg|dg|nc|rc|[bdfpr]in|ot|ut|id|ud|ok|ol|os|ar)$",
-        stem,
-    ):
-        return f"{stem}e" if not stem.endswith(("ook", "ear", "oin", "eek", "eak", "out")) else stem
+    if _SILENT_E.search(stem):
+        return f"{stem}e"
     return stem
 
 
 def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
     """Some words dropped or replaced, so that the question is no copy of its evidence."""
-    drop = rng.choice((0.0, 0.0, 0.15, 0.3, 0.4))
+    drop = rng.choice((0.0, 0.0, 0.0, 0.08, 0.16))
     swap = rng.choice((0.0, 0.5, 0.9))
     front = {w.lower() for w in words[:num_front]} | {
         "who",
