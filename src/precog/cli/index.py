@@ -1,0 +1,174 @@
+"""``precog index``: documents in, states and keys out."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Self
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from precog.cli import options
+from precog.cli.output import err, human_bytes, out, print_json
+from precog.config import resolve
+from precog.corpus.corpus import ModelChoice
+from precog.corpus.indexing import IndexRequest, index_documents
+from precog.corpus.report import IngestReport
+
+_MOST_LISTED = 20
+
+
+def index(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for standard input.")
+    ] = None,
+    corpus: options.Corpus = None,
+    model: options.Model = None,
+    encoder: options.Encoder = None,
+    include_all: Annotated[bool, typer.Option("--all", help="Also hidden, ignored and environment files.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Forget documents whose file has vanished.")] = False,
+    encode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="once|twice|twice-reversed",
+            help="How often the model reads a chunk.  [default: once]",
+            show_default=False,
+        ),
+    ] = None,
+    chunk_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="Most tokens of a chunk.  [default: 256]", show_default=False)
+    ] = None,
+    overlap: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Tokens a chunk repeats of the one before.  [default: 0]", show_default=False),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="document|paragraph|sentence|window|turns",
+            help="How documents are parted.  [default: document]",
+            show_default=False,
+        ),
+    ] = None,
+    codec: Annotated[
+        str | None,
+        typer.Option(metavar="fp16|fp32", help="How states are stored.  [default: fp16]", show_default=False),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|none|alternate|bottom:N|top:N|LIST",
+            help="Layers whose states are kept.  [default: all]",
+            show_default=False,
+        ),
+    ] = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Read documents once and keep what the model remembers of them.
+
+    Run it again after files have changed, or after an interruption: only what is new is read.
+    """
+    settings = resolve(
+        {"corpus": corpus and str(corpus), "model": model, "device": device, "threads": threads, "encoder": encoder}
+    )
+    request = IndexRequest(
+        paths=tuple(paths or ()),
+        corpus=settings.corpus_folder,
+        model=ModelChoice(settings.model, settings.device, settings.threads),
+        encoder=settings.encoder,
+        include_all=include_all,
+        prune=prune,
+        wanted={
+            "encode_mode": encode,
+            "codec": codec,
+            "layers": layers,
+            "chunk_tokens": chunk_tokens,
+            "overlap": overlap,
+            "strategy": strategy,
+        },
+    )
+    with IndexProgress() as progress:
+        report = index_documents(request, progress=progress)
+    _print_remarks(report)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print_summary(report, settings.corpus_folder)
+    return 0 if report.anything or report.pruned else 1
+
+
+class IndexProgress:
+    """A bar on stderr with tokens per second and the time left; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+        self._task = self._bar.add_task("loading the model", total=None, speed="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def start(self, total_bytes: int) -> None:
+        """All sources are known."""
+        self._bar.reset(self._task, total=max(1, total_bytes))
+
+    def reading(self, document: str) -> None:
+        """A document is opened."""
+        self._bar.update(self._task, description=escape(Path(document).name[-40:]))
+
+    def advance(self, done_bytes: int, num_tokens: int) -> None:
+        """How far it is."""
+        elapsed_sec = self._bar.tasks[0].elapsed or 0.0
+        speed = f"{num_tokens / elapsed_sec:,.0f} tokens/s" if elapsed_sec > 1 else ""
+        self._bar.update(self._task, completed=done_bytes, speed=speed)
+
+
+def _print_remarks(report: IngestReport) -> None:
+    for warning in report.warnings:
+        err.print(f"[yellow]note[/] {escape(warning.document)}: {escape(warning.reason)}")
+    for failure in report.failures:
+        err.print(f"[red]nothing from[/] {escape(failure.document)}: {escape(failure.reason)}")
+    if report.missing:
+        done = "forgotten" if report.pruned else "still in the corpus; --prune forgets them"
+        shown = ", ".join(report.missing[:_MOST_LISTED]) + (" …" if len(report.missing) > _MOST_LISTED else "")
+        err.print(f"[yellow]vanished[/] ({done}): {escape(shown)}")
+    if report.skipped:
+        counts = ", ".join(f"{count} × {reason}" for reason, count in report.skipped.items())
+        err.print(f"[dim]passed over: {escape(counts)} (--all reads also what is hidden or ignored)[/]")
+
+
+def _print_summary(report: IngestReport, corpus: Path) -> None:
+    parts = [
+        f"{count} {name}"
+        for count, name in (
+            (report.new, "new"),
+            (report.changed, "changed"),
+            (report.unchanged, "unchanged"),
+            (report.failed, "failed"),
+            (len(report.missing), "missing"),
+        )
+        if count
+    ]
+    out.print(f"[bold]{escape(str(corpus))}[/]: documents: {', '.join(parts) or 'none'}")
+    if report.chunks:
+        out.print(
+            f"{report.chunks:,} chunks, {report.tokens:,} tokens, {human_bytes(report.bytes)} of documents, "
+            f"{report.tokens_per_sec:,.0f} tokens/s"
+        )

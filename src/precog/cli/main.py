@@ -1,0 +1,162 @@
+"""The ``precog`` command: finds a sub-command in a table, loads it alone, and turns errors into one line.
+
+A sub-command is a file of this folder and a row of `COMMANDS`. Nothing else is imported before it is known which one
+is wanted, so that ``precog --help`` needs neither torch nor typer.
+"""
+
+import time
+
+STARTED_SEC = time.perf_counter()
+
+import difflib  # noqa: E402  # the clock starts first: the time a user waits includes importing
+import json  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from importlib import import_module  # noqa: E402
+from importlib.metadata import version  # noqa: E402
+
+from precog.errors import PrecogError, UsageError  # noqa: E402
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "index": ("precog.cli.index:index", "Read documents once and keep what the model remembers of them."),
+    "ask": ("precog.cli.ask:ask", "Answer a question from the stored states, with sources."),
+    "search": ("precog.cli.search:search", "Find chunks for a question, without a model."),
+    "verify": ("precog.cli.verify:verify", "Prove that injecting a state equals reading the text."),
+    "info": ("precog.cli.info:info", "Say what a corpus holds and what made it."),
+    "list": ("precog.cli.documents:documents", "List the documents of a corpus."),
+    "forget": ("precog.cli.forget:forget", "Remove a document and prove that no byte of it is left."),
+    "reindex": ("precog.cli.reindex:reindex", "Read the stored text again with a new model or encoder."),
+    "models": ("precog.cli.models:models", "List the installed models."),
+    "eval": ("precog.cli.eval:app", "Measure answers on a data set."),
+    "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),
+    "train": ("precog.cli.train:train", "Train a model."),
+    "train-data": ("precog.cli.train_data:app", "Prepare data to train on."),
+}
+"""Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command and exits with its status: 0, 1 failed, 2 wrong usage, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+    except PrecogError as error:
+        status = _report(error, arguments)
+    except KeyboardInterrupt:
+        status = _interrupted()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has gone
+        status = 1
+    except Exception as error:
+        status = _report(_bug(error), arguments)
+    sys.exit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(_help())
+        return 0 if arguments else 2
+    if arguments[0] in ("--version", "-V"):
+        print(f"precog {version('precog-ssm')}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean `precog {near[0]}`?" if near else "see `precog --help`"
+        raise UsageError("there is no such command", given=name, expected=", ".join(COMMANDS), hint=hint)
+    return _run_command(name, rest)
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
+    import typer
+    from typer.main import get_command
+
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    try:
+        command = getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            raise UsageError("this command is not part of the installation", given=name) from error
+        hint = f"pip install {error.name}"
+        raise UsageError(
+            f"`precog {name}` needs a package that is not installed", given=error.name, hint=hint
+        ) from error
+    if not isinstance(command, typer.Typer):
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(context_settings={"help_option_names": ["-h", "--help"]})(command)
+        command = app
+    refusal = typer.BadParameter.__mro__[2]  # what all of the library's complaints about a command line derive from
+    try:
+        status = get_command(command).main(arguments, prog_name=f"precog {name}", standalone_mode=False)
+    except typer.Abort:
+        return _interrupted()
+    except Exception as error:
+        if not isinstance(error, refusal):
+            raise
+        message = " ".join(error.format_message().split())  # type: ignore[attr-defined]  # the class has no public name
+        raise UsageError(message.rstrip("."), hint=f"see `precog {name} --help`") from error
+    if status == INTERRUPTED:
+        return _interrupted()
+    return status if isinstance(status, int) else 0
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {name:<{width}}{line}" for name, (_, line) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Usage: precog COMMAND [OPTIONS]",
+            "",
+            "Read a text once, store what the model remembers of it, and never read it again.",
+            "",
+            "Commands:",
+            *lines,
+            "",
+            "`precog COMMAND --help` explains one command; `precog --version` tells the version.",
+        ]
+    )
+
+
+def _report(error: PrecogError, arguments: Sequence[str]) -> int:
+    """One line on stderr; with --json the error object, last on stdout."""
+    print(f"precog: {' '.join(str(error).split())}", file=sys.stderr)
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" in options:
+        print(json.dumps({"error": error.to_json()}, ensure_ascii=False), flush=True)
+    if _debugging():
+        import traceback
+
+        traceback.print_exception(error)
+    return error.exit_status
+
+
+def _bug(error: Exception) -> PrecogError:
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = f" at {os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at is not None else ""
+    wrapped = PrecogError(
+        "this is a bug in precog",
+        given=f"{type(error).__name__}{place}: {error}",
+        hint="please report it with the output of PRECOG_DEBUG=1; nothing acknowledged was lost",
+    )
+    wrapped.code = "bug"
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _interrupted() -> int:
+    print("\nprecog: interrupted; what was acknowledged is kept, run the same command to go on", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _debugging() -> bool:
+    return os.environ.get("PRECOG_DEBUG", "").lower() not in ("", "0", "false", "no", "off")
+
+
+if __name__ == "__main__":
+    main()

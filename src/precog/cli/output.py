@@ -1,0 +1,30 @@
+"""What commands print: results to stdout, everything else to stderr."""
+
+import json
+from collections.abc import Mapping
+
+from rich.console import Console
+
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """One JSON object on one line of stdout."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def human_bytes(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def human_seconds(count: float) -> str:
+    """A time as people read it."""
+    if count < 1e-3:
+        return f"{count * 1e6:.0f} µs"
+    return f"{count * 1e3:.1f} ms" if count < 1 else f"{count:.2f} s"

@@ -1,0 +1,180 @@
+"""Settings: flag > environment > config file > default, strict and frozen; every variable stands in one table.
+
+The config file is ``config.toml`` in the home folder (``PRECOG_HOME``, default ``~/.precog``), one ``key = value`` a
+line. A key that nobody knows, or a value out of range, is refused with the place it came from.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from precog.errors import UsageError
+
+HOME = "PRECOG_HOME"
+CONFIG_FILE = "config.toml"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One setting.
+
+    Attributes:
+        key: in the config file and in `Settings`.
+        environment: the variable that sets it.
+        flag: the option that sets it; "" where there is none.
+        meaning: one line for people.
+        read: from text, or from a value of the config file.
+        default: as text; "" for none.
+    """
+
+    key: str
+    environment: str
+    flag: str
+    meaning: str
+    read: Callable[[object], object]
+    default: str = ""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("a text")
+    return value
+
+
+def _one_of(*names: str) -> Callable[[object], object]:
+    def read(value: object) -> str:
+        if value not in names:
+            raise ValueError(" or ".join(names))
+        return str(value)
+
+    return read
+
+
+def _device(value: object) -> str:
+    if not isinstance(value, str) or value.partition(":")[0] not in ("auto", "cpu", "cuda", "mps"):
+        raise ValueError("auto, cpu, cuda or mps")
+    return value
+
+
+def _count(value: object) -> int:
+    text = value if isinstance(value, str) else value if isinstance(value, int) and not isinstance(value, bool) else ""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ValueError("a whole number from 1")
+    return number
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    names = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if str(value).lower() not in names:
+        raise ValueError("true or false")
+    return names[str(value).lower()]
+
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("model", "PRECOG_MODEL", "--model", "model folder, or name of an installed model", _text),
+    Variable("device", "PRECOG_DEVICE", "--device", "where the model computes", _device, "auto"),
+    Variable("threads", "PRECOG_THREADS", "--threads", "CPU threads of the model; default: torch's choice", _count),
+    Variable("corpus", "PRECOG_CORPUS", "--corpus", "corpus folder", _text),
+    Variable(
+        "encoder", "PRECOG_ENCODER", "--encoder", "sentence encoder: folder, ONNX file or cached hub id", _text
+    ),
+    Variable("retrieval", "PRECOG_RETRIEVAL", "--retrieval", "how chunks are found",
+             _one_of("hybrid", "dense", "bm25"), "hybrid"),
+    Variable("debug", "PRECOG_DEBUG", "", "show the traceback of an error", _switch, "false"),
+)  # fmt: skip
+"""Every setting that has an environment variable; ``PRECOG_HOME`` alone, the folder they are read from, is not here."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What holds for one run; None where nobody set it and there is no default.
+
+    Attributes:
+        home: folder of the config file.
+        model: folder or name.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        threads: CPU threads of the model.
+        corpus: corpus folder.
+        encoder: sentence encoder.
+        retrieval: ``hybrid``, ``dense`` or ``bm25``.
+        debug: show tracebacks.
+    """
+
+    home: Path
+    model: str | None = None
+    device: str = "auto"
+    threads: int | None = None
+    corpus: str | None = None
+    encoder: str | None = None
+    retrieval: str = "hybrid"
+    debug: bool = False
+
+    @property
+    def corpus_folder(self) -> Path:
+        """The corpus folder.
+
+        Raises:
+            UsageError: nobody named one.
+        """
+        if self.corpus is None:
+            raise UsageError("which corpus?", expected="--corpus DIR or PRECOG_CORPUS")
+        return Path(self.corpus).expanduser()
+
+
+def resolve(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings of this run.
+
+    Args:
+        flags: what the command line set, by key; None values are not set.
+        environment: default the process's own.
+
+    Raises:
+        UsageError: an unknown key, or a value that its variable cannot have.
+    """
+    environment = os.environ if environment is None else environment
+    home = Path(environment.get(HOME) or "~/.precog").expanduser()
+    in_file = _config_file(home / CONFIG_FILE)
+    known = {variable.key: variable for variable in VARIABLES}
+    for key in in_file:
+        if key not in known:
+            expected = ", ".join(known)
+            raise UsageError("unknown setting", given=f"{key} in {home / CONFIG_FILE}", expected=expected)
+    values: dict[str, object] = {}
+    for variable in VARIABLES:
+        given = (flags or {}).get(variable.key)
+        if given is not None:
+            values[variable.key] = _read(variable, given, variable.flag)
+        elif environment.get(variable.environment):
+            values[variable.key] = _read(variable, environment[variable.environment], variable.environment)
+        elif variable.key in in_file:
+            values[variable.key] = _read(variable, in_file[variable.key], f"{variable.key} in {home / CONFIG_FILE}")
+        elif variable.default:
+            values[variable.key] = variable.read(variable.default)
+    return Settings(home=home, **values)  # type: ignore[arg-type]  # each value was read by its variable
+
+
+def _read(variable: Variable, value: object, place: str) -> object:
+    try:
+        return variable.read(value)
+    except ValueError as error:
+        raise UsageError(f"{place} cannot have this value", given=value, expected=str(error)) from error
+
+
+def _config_file(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError("the config file cannot be read", given=f"{path} ({error})") from error
+
+
+assert {field.name for field in fields(Settings)} == {"home", *(variable.key for variable in VARIABLES)}

@@ -1,0 +1,113 @@
+"""One ``index`` request from its words to its report: sources, model, encoder, corpus, run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from precog.backbones.protocol import Backbone
+from precog.corpus.corpus import ModelChoice, open_encoder, open_model, record_layout, settings_of
+from precog.corpus.ingest import Ingest
+from precog.corpus.report import IngestReport, Progress
+from precog.corpus.settings import CorpusSettings
+from precog.encoders import Encoder, load_encoder
+from precog.errors import InputError, UsageError
+from precog.state import codec_named
+from precog.store import CorpusStore
+from precog.store.folder import CorpusFolder
+from precog.text.chunking.strategy import MIN_MAX_TOKENS, Strategy
+from precog.text.sources import SourceList, find_sources
+
+MOST_CHUNK_TOKENS = 1 << 16
+
+
+@dataclass(frozen=True)
+class IndexRequest:
+    """What was asked for.
+
+    Attributes:
+        paths: files, folders, globs or "-".
+        corpus: the folder; made when it is not there.
+        model: which model.
+        encoder: where a sentence encoder is; None for the corpus's own, or the default one.
+        include_all: read also what is hidden or ignored.
+        prune: forget documents whose file has vanished.
+        wanted: settings of `CorpusSettings` that were asked for by name; None values ask for nothing.
+    """
+
+    paths: tuple[str, ...]
+    corpus: Path
+    model: ModelChoice = ModelChoice()
+    encoder: str | None = None
+    include_all: bool = False
+    prune: bool = False
+    wanted: Mapping[str, object] = field(default_factory=dict)
+
+
+def index_documents(request: IndexRequest, *, progress: Progress | None = None) -> IngestReport:
+    """Makes a corpus or brings it up to date.
+
+    Raises:
+        UsageError: nothing to read was named, or a setting contradicts the corpus's own.
+        InputError: a path names nothing, or there is no file to read in what was named.
+        CorpusError, ModelError, EncoderError, ForeignStateError, StorageError: as the parts do.
+    """
+    if not request.paths and not request.prune:
+        raise UsageError("what is to be read?", expected="files, folders, globs or - for standard input")
+    found = find_sources(request.paths, include_all=request.include_all) if request.paths else SourceList((), {})
+    if not found.sources and request.paths:
+        passed_over = ", ".join(f"{count} × {reason}" for reason, count in found.skipped.items())
+        given = f"{', '.join(request.paths)} ({passed_over or 'empty'})"
+        raise InputError("there is nothing to read", given=given, hint="--all reads also what is hidden or ignored")
+    store, backbone, encoder = (_open if CorpusFolder(request.corpus).exists else _create)(request)
+    with store:
+        return Ingest(store, backbone, encoder, progress=progress).run(found, prune=request.prune)
+
+
+def _open(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
+    store = CorpusStore.open(request.corpus, write=True)
+    try:
+        settings = settings_of(store, request.wanted)
+        return store, open_model(settings, request.model), open_encoder(settings, request.encoder)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
+    wanted = {key: value for key, value in request.wanted.items() if value is not None}
+    _check(wanted)
+    encoder = load_encoder(request.encoder)
+    backbone = request.model.load(str(wanted.get("encode_mode", "once")))
+    settings = CorpusSettings(
+        model=str(request.model.folder().resolve()),
+        encoder=request.encoder or "",
+        encoder_fingerprint=encoder.fingerprint,
+        encoding_dtype=backbone.encoding_dtype,
+        **wanted,  # type: ignore[arg-type]  # checked above
+    )
+    store = CorpusStore.create(
+        request.corpus,
+        settings=settings.to_json(),
+        layout=record_layout(backbone.spec, settings, backbone.tokenizer.vocab_size),
+        fingerprint=bytes.fromhex(backbone.fingerprint),
+        key_dim=encoder.dim,
+    )
+    return store, backbone, encoder
+
+
+def _check(wanted: Mapping[str, object]) -> None:
+    """Refuses settings before anything is loaded; layers wait for the model."""
+    codec_named(str(wanted.get("codec", "fp16")))
+    strategies = [strategy.value for strategy in Strategy]
+    if wanted.get("strategy", strategies[0]) not in strategies:
+        raise UsageError("--strategy: no such strategy", given=wanted["strategy"], expected=", ".join(strategies))
+    modes = ("once", "twice", "twice-reversed")
+    if wanted.get("encode_mode", "once") not in modes:
+        raise UsageError("--encode: no such way of reading", given=wanted["encode_mode"], expected=", ".join(modes))
+    chunk_tokens, overlap = wanted.get("chunk_tokens", 256), wanted.get("overlap", 0)
+    assert isinstance(chunk_tokens, int) and isinstance(overlap, int)
+    if not MIN_MAX_TOKENS <= chunk_tokens <= MOST_CHUNK_TOKENS:
+        expected = f"{MIN_MAX_TOKENS} to {MOST_CHUNK_TOKENS}"
+        raise UsageError("--chunk-tokens is out of range", given=chunk_tokens, expected=expected)
+    if not 0 <= overlap <= chunk_tokens // 2:
+        raise UsageError("--overlap is out of range", given=overlap, expected=f"0 to {chunk_tokens // 2}")

@@ -1,0 +1,262 @@
+"""Documents ▸ chunks ▸ states and keys ▸ store: streaming, idempotent, resumable.
+
+At any time one commit unit is in memory (see `unit`). While the model reads a unit's chunks, a second thread makes
+their keys. A document is known by its bytes: one that has not changed is not read again, and one that has replaces
+what it said before in the very step that makes its new version visible.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float32
+
+from precog.backbones.protocol import Backbone
+from precog.corpus.corpus import refresh_index, settings_of
+from precog.corpus.report import IngestReport, Progress, Remark, Silent
+from precog.corpus.sources import has_vanished
+from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit, units
+from precog.encoders import Encoder
+from precog.corpus.suffixes import suffix_array
+from precog.errors import DocumentError
+from precog.state import LayerSubset, State, codec_named, foreign
+from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
+from precog.store import Document as Row
+from precog.text.chunking.strategy import Strategy, chunk_document
+from precog.text.document import Document
+from precog.text.loading import load_document
+from precog.text.sources import Source, SourceList
+
+TokenIds = tuple[int, ...]
+
+
+class Ingest:
+    """One run over some sources.
+
+    Args:
+        store: a corpus, open to write.
+        backbone: the model that made its states, in the corpus's encode mode.
+        encoder: the encoder that made its keys.
+        progress: told what happens.
+
+    Raises:
+        ForeignStateError: the corpus was made by another model.
+    """
+
+    def __init__(
+        self, store: CorpusStore, backbone: Backbone, encoder: Encoder, *, progress: Progress | None = None
+    ) -> None:
+        if store.fingerprint.hex() != backbone.fingerprint:
+            raise foreign(store.fingerprint.hex(), backbone.fingerprint)
+        self._store = store
+        self._backbone = backbone
+        self._encoder = encoder
+        self._settings = settings_of(store)
+        self._codec = codec_named(self._settings.codec)
+        self._layers = LayerSubset.parse(self._settings.layers, backbone.spec.layers)
+        self._progress = progress or Silent()
+        self._report = IngestReport()
+        self._done_bytes = 0
+        self._num_tokens = 0
+
+    def run(self, found: SourceList, *, prune: bool = False) -> IngestReport:
+        """Brings the corpus up to date with the sources.
+
+        Args:
+            found: what to read.
+            prune: forget documents whose file has vanished; otherwise they are only reported.
+
+        Raises:
+            StorageError: the disk is full or refuses; whatever was committed stays, and the next run goes on there.
+        """
+        started = time.perf_counter()
+        report = self._report
+        report.skipped = dict(found.skipped)
+        self._progress.start(sum(map(size_of, found.sources)))
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="keys") as pool:
+            for unit in units(self._events(found.sources, prune)):
+                self._commit(unit, pool)
+        refresh_index(self._store, self._encoder.fingerprint)
+        report.elapsed_sec = time.perf_counter() - started
+        return report
+
+    def _events(self, sources: Sequence[Source], prune: bool) -> Iterator[Event]:
+        for source in sources:
+            yield from self._document(source)
+        yield from self._vanished({source.name for source in sources}, prune)
+
+    def _document(self, source: Source) -> Iterator[Event]:
+        """What is to be done about one source."""
+        report = self._report
+        self._progress.reading(source.name)
+        settled, unfinished = self._rows(source.name)
+        before = self._done_bytes
+        info = DocumentInfo(source.name, "", b"\0" * 32, size_of(source), modified_ns(source))
+        try:
+            document = load_document(source)
+            info = replace(info, media_type=document.media_type, raw_sha256=bytes.fromhex(document.sha256))
+            if settled is not None and settled.info.raw_sha256 == info.raw_sha256:
+                yield from self._unchanged(settled, unfinished)
+                self._advance(before + info.size_bytes)
+                return
+            yield from self._chunks(document, info, unfinished, before)
+        except DocumentError as error:
+            reason = reason_of(error, source.name)
+            report.failed += 1
+            report.failures.append(Remark(source.name, reason))
+            if settled is None or settled.info.raw_sha256 != info.raw_sha256 or settled.reason != reason:
+                yield Fail(info, reason)
+            elif unfinished is not None:
+                yield Drop(unfinished.id)
+        else:
+            report.changed += settled is not None
+            report.new += settled is None
+            report.bytes += info.size_bytes
+        self._advance(before + info.size_bytes)
+
+    def _rows(self, name: str) -> tuple[Row | None, Row | None]:
+        rows = self._store.find_documents(name)
+        settled = next((row for row in rows if row.status != "indexing"), None)
+        return settled, next((row for row in rows if row.status == "indexing"), None)
+
+    def _unchanged(self, settled: Row, unfinished: Row | None) -> Iterator[Event]:
+        if unfinished is not None:
+            yield Drop(unfinished.id)
+        name = settled.info.source
+        if settled.status == "failed":
+            self._report.failed += 1
+            self._report.failures.append(Remark(name, settled.reason or ""))
+            return
+        self._report.unchanged += 1
+        warnings = settled.info.details.get("warnings")
+        if isinstance(warnings, list):
+            self._report.warnings += [Remark(name, str(warning)) for warning in warnings]
+
+    def _chunks(self, document: Document, info: DocumentInfo, unfinished: Row | None, before: int) -> Iterator[Event]:
+        """The chunks of a document but those that an interrupted run has committed, then its end."""
+        resumed = unfinished is not None and unfinished.info.raw_sha256 == info.raw_sha256
+        num_committed = unfinished.num_chunks if unfinished is not None and resumed else 0
+        warnings: list[str] = []
+        settings = self._settings
+        chunks = chunk_document(
+            document,
+            self._backbone.tokenizer,
+            strategy=Strategy(settings.strategy),
+            max_tokens=settings.chunk_tokens,
+            overlap=settings.overlap,
+            warn=warnings.append,
+        )
+        num_chunks = num_tokens = 0
+        for chunk in chunks:
+            if chunk.index >= num_committed:
+                num_chunks += 1
+                num_tokens += len(chunk.token_ids)
+                yield Take(info, chunk)
+            self._advance(before + min(info.size_bytes, chunk.span[1]))
+        if warnings:
+            info = replace(info, details={**info.details, "warnings": warnings})
+            self._report.warnings += [Remark(info.source, warning) for warning in warnings]
+        self._report.chunks += num_chunks
+        self._report.tokens += num_tokens
+        yield Finish(info)
+
+    def _vanished(self, named: set[str], prune: bool) -> Iterator[Event]:
+        """Documents whose file is gone; what was left unfinished of one was never promised and goes with it."""
+        for row in list(self._store.documents()):
+            if row.info.source in named or not has_vanished(row.info.source):
+                continue
+            if row.status == "indexing":
+                yield Drop(row.id)
+                continue
+            self._report.missing.append(row.info.source)
+            if prune:
+                self._report.pruned += 1
+                yield Drop(row.id)
+
+    def _commit(self, unit: Unit, pool: ThreadPoolExecutor) -> None:
+        chunks = unit.chunks
+        distinct = dict.fromkeys(chunk.token_ids for chunk in chunks)
+        texts = {chunk.token_ids: chunk.full_text for chunk in chunks}
+        future = pool.submit(self._encoder.encode_passages, [texts[ids] for ids in distinct])
+        with self._store.batch() as batch:
+            known = {ids: batch.find_state(ids) for ids in distinct}
+            unread = [ids for ids, state_id in known.items() if state_id is None]
+            states = dict(zip(unread, self._backbone.encode_chunks(unread), strict=True))
+            keys = dict(zip(distinct, future.result(), strict=True))
+            self._apply(batch, unit.events, states, keys)
+        self._report.states += len(unread)
+        self._num_tokens += sum(len(chunk.token_ids) for chunk in chunks)
+        self._advance(self._done_bytes)
+
+    def _apply(
+        self,
+        batch: Batch,
+        events: Iterable[Event],
+        states: dict[TokenIds, State],
+        keys: dict[TokenIds, Float32[np.ndarray, "windows E"]],
+    ) -> None:
+        open_rows: dict[str, int] = {}
+
+        def row_of(info: DocumentInfo) -> int:
+            if info.source not in open_rows:
+                open_rows[info.source] = batch.begin_document(info).id
+            return open_rows[info.source]
+
+        for event in events:
+            match event:
+                case Take(info, chunk):
+                    state_id = self._store_state(batch, chunk.token_ids, states.get(chunk.token_ids))
+                    described = ChunkInfo(chunk.index, chunk.page, chunk.span, chunk.text, chunk.context)
+                    batch.add_chunk(row_of(info), described, state_id=state_id, keys=keys[chunk.token_ids])
+                case Finish(info):
+                    batch.finish_document(row_of(info), info)
+                    del open_rows[info.source]
+                case Fail(info, reason):
+                    batch.fail_document(info, reason)
+                    open_rows.pop(info.source, None)
+                case Drop(document_id):
+                    batch.delete_document(document_id)
+
+    def _store_state(self, batch: Batch, token_ids: TokenIds, state: State | None) -> int:
+        found = batch.find_state(token_ids)
+        if found is not None:
+            return found
+        if state is None:  # stored when this unit began, and dropped since by an event before this one
+            state = self._backbone.encode_chunks([token_ids])[0]
+        return batch.add_state(
+            token_ids,
+            state=self._codec.encode(state, self._backbone.spec, self._layers),
+            tau=state.decay_time.numpy(),
+            suffix_array=suffix_array(token_ids),
+        )
+
+    def _advance(self, done_bytes: int) -> None:
+        self._done_bytes = done_bytes
+        self._progress.advance(done_bytes, self._num_tokens)
+
+
+def size_of(source: Source) -> int:
+    """Bytes of a source; 0 when nobody can tell."""
+    try:
+        if source.path is not None:
+            return source.path.stat().st_size
+        with source.open() as stream:
+            return stream.seek(0, 2)
+    except (OSError, DocumentError):
+        return 0
+
+
+def modified_ns(source: Source) -> int:
+    """When a file was last changed; 0 for a stream."""
+    try:
+        return source.path.stat().st_mtime_ns if source.path is not None else 0
+    except OSError:
+        return 0
+
+
+def reason_of(error: DocumentError, name: str) -> str:
+    """The error in one line without the document's own name."""
+    given = (error.given or "").removeprefix(name).removeprefix(", ")
+    return str(DocumentError(error.message, given=given or None, expected=error.expected, hint=error.hint))

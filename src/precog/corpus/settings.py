@@ -1,0 +1,78 @@
+"""What a corpus was made with: written down once, used by every later command, refused when contradicted."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from precog.errors import DamagedCorpusError, UsageError
+
+_FLAGS = {
+    "encode_mode": "--encode",
+    "codec": "--codec",
+    "layers": "--layers",
+    "chunk_tokens": "--chunk-tokens",
+    "overlap": "--overlap",
+    "strategy": "--strategy",
+}
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """How documents become states and keys.
+
+    Attributes:
+        model: folder or name of the model that made the states; where to look for it when no other is named.
+        encoder: where the sentence encoder was found; "" for the default one.
+        encoder_fingerprint: of the sentence encoder; another one is refused.
+        encode_mode: ``once``, ``twice`` or ``twice-reversed``; part of the states' fingerprint.
+        codec: ``fp16`` or ``fp32``.
+        layers: subset of layers whose states are kept.
+        chunk_tokens: cap on the tokens of a chunk.
+        overlap: tokens that a chunk repeats of the one before.
+        strategy: how documents are parted.
+        encoding_dtype: compute dtype the states were made with.
+    """
+
+    model: str
+    encoder: str
+    encoder_fingerprint: str
+    encode_mode: str = "once"
+    codec: str = "fp16"
+    layers: str = "all"
+    chunk_tokens: int = 256
+    overlap: int = 0
+    strategy: str = "document"
+    encoding_dtype: str = "float32"
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> "CorpusSettings":
+        """The settings that a corpus keeps.
+
+        Raises:
+            DamagedCorpusError: a key is missing, unknown or of another type.
+        """
+        types = {field.name: field.type for field in fields(cls)}
+        wrong = set(types) ^ set(values) or {key for key, value in values.items() if type(value) is not types[key]}
+        if wrong:
+            given, expected = ", ".join(sorted(wrong)), ", ".join(types)
+            raise DamagedCorpusError(
+                "the settings of the corpus are not those of a corpus", given=given, expected=expected
+            )
+        return cls(**values)  # type: ignore[arg-type]  # compared with the types above
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, complete."""
+        return asdict(self)
+
+    def check(self, wanted: Mapping[str, object]) -> None:
+        """Compares with what a command line asks for; None asks for nothing.
+
+        Raises:
+            UsageError: a setting differs.
+        """
+        for key, flag in _FLAGS.items():
+            value = wanted.get(key)
+            if value is not None and value != getattr(self, key):
+                hint = "use another folder, or `precog reindex` where only model, encoder or --encode change"
+                raise UsageError(
+                    f"this corpus was made with another {flag}", given=value, expected=getattr(self, key), hint=hint
+                )

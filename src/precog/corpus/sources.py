@@ -1,0 +1,20 @@
+"""Where the documents of a corpus stand on the disk today."""
+
+import os
+import re
+
+_ESCAPE = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
+STDIN = "stdin"
+
+
+def path_of(source: str) -> bytes | None:
+    r"""The file of a source's printable name (backslashes doubled, ``\xNN`` for bytes); None for standard input."""
+    if source == STDIN:
+        return None
+    return _ESCAPE.sub(lambda m: b"\\" if m[1] is None else bytes([int(m[1], 16)]), source.encode())
+
+
+def has_vanished(source: str) -> bool:
+    """Whether a document was read from a file that is no longer there."""
+    path = path_of(source)
+    return path is not None and not os.path.lexists(path)
