@@ -20,7 +20,7 @@ from precog.index.top import top_rows
 Retrieval = Literal["hybrid", "dense", "bm25"]
 DENSE_FILE = "dense.index"
 LEXICAL_FILE = "lexical.index"
-_MIN_CANDIDATES = 64
+_MIN_CANDIDATES = 32
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,16 @@ class HybridIndex:
         all_lexical = self.lexical.scores(text)
         rows = top_rows(all_lexical, num_candidates)
         worded = self.lexical.chunk_ids[rows[all_lexical[rows] > 0]]
-        chunks = np.unique(np.concatenate([nearest, worded]))
+        worded = np.array(sorted(set(worded.tolist()).difference(nearest.tolist())), dtype=np.int64)
+        chunks = np.concatenate([nearest, worded])
         if len(chunks) == 0:
             return []
-        dense = self.dense.scores_of(key, chunks)
+        dense = np.concatenate([near_scores, self.dense.scores_of(key, worded)])
         lexical = _look_up(self.lexical.chunk_ids, all_lexical, chunks)
         best_dense = max(float(near_scores.max(initial=0.0)), 1e-6)
         best_lexical = max(float(all_lexical.max(initial=0.0)), 1e-6)
         fused = (0.5 / best_dense) * np.maximum(dense, 0) + (0.5 / best_lexical) * lexical
-        order = np.argsort(-fused, kind="stable")[:k]
+        order = np.lexsort((chunks, -fused))[:k]
         return _hits(chunks[order], fused[order], dense[order], lexical[order])
 
 
@@ -172,7 +173,7 @@ def _look_up(
 ) -> Float32[np.ndarray, " m"]:
     if len(ids) == 0:
         return np.zeros(len(wanted), np.float32)
-    rows = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    rows = np.minimum(ids.searchsorted(wanted), len(ids) - 1)
     return np.where(ids[rows] == wanted, scores[rows], np.float32(0))
 
 

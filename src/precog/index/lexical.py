@@ -14,7 +14,8 @@ from precog.index.index_file import IndexFile, write_index_file
 from precog.index.words import term_hashes
 
 _KIND = "lexical"
-_K1, _B = 1.5, 0.75
+# chosen on questions about 50 titles of SQuAD's training set, among k₁ 0.6 … 2.0 and b 0.4 … 0.9
+_K1, _B = 0.9, 0.75
 _COMMON_SHARE = 8  # a term in one of eight chunks is kept as a full row of scores: adding it is a single pass
 _COMMON_BYTES_SHARE = 2  # and such rows take at most half the bytes of the postings
 
@@ -106,16 +107,17 @@ class LexicalIndex:
     def scores(self, query: str) -> Float32[np.ndarray, " n"]:
         """The BM25 score of every chunk, in the order of ``chunk_ids``."""
         total = np.zeros(len(self._chunk_ids), dtype=np.float32)
-        for word in np.unique(term_hashes(query)):
-            number = int(np.searchsorted(self._words, word))
-            if number == len(self._words) or self._words[number] != word:
-                continue
+        asked = term_hashes(query)
+        if len(self._words) == 0 or len(asked) == 0:
+            return total
+        places = np.minimum(self._words.searchsorted(asked), len(self._words) - 1)
+        for number in sorted(set(places[self._words[places] == asked].tolist())):
             row = self._common.get(number)
             if row is not None:
                 total += row
             else:
-                part = slice(self._starts[number], self._starts[number + 1])
-                total[self._rows[part]] += self._impacts[part]
+                start, end = self._starts[number : number + 2].tolist()
+                total[self._rows[start:end]] += self._impacts[start:end]
         return total
 
     def save(self, path: Path, *, generation: int, tag: str) -> None:

@@ -30,6 +30,8 @@ _CHUNK = """SELECT c.id, c.document_id, d.source, c.ordinal, c.page, c.span_star
     c.details, c.state_id, s.num_tokens
     FROM chunks c JOIN documents d ON d.id = c.document_id JOIN states s ON s.id = c.state_id"""
 
+_VISIBLE = "FROM chunks c JOIN documents d ON d.id = c.document_id WHERE d.status = 'indexed'"
+
 
 class Catalogue:
     """One connection to the catalogue file; safe to use from several threads, one statement at a time."""
@@ -274,25 +276,26 @@ class Catalogue:
         row = self._one(sql, (chunk_id,))
         return None if row is None else Location(_int(row[0]), _int(row[1]))
 
-    def keys(self, after_chunk_id: int, dim: int) -> Iterator[ChunkKeys]:
-        """Keys of all chunks of indexed documents, by rising chunk id."""
-        sql = f"""SELECT c.id, k.vectors FROM chunks c JOIN keys k ON k.chunk_id = c.id
-            JOIN documents d ON d.id = c.document_id
-            WHERE c.id > ? AND d.status = 'indexed' ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"""
-        for row in self._paged(sql, [], after_chunk_id):
-            vectors = np.frombuffer(_bytes(row[1]), "<f4").reshape(-1, dim)
-            yield ChunkKeys(_int(row[0]), vectors)
+    def visible_chunk_ids(self) -> Iterator[int]:
+        """Ids of all chunks of indexed documents, rising."""
+        sql = f"SELECT c.id {_VISIBLE} AND c.id > ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"
+        return (_int(row[0]) for row in self._paged(sql, []))
+
+    def keys(self, chunk_ids: Sequence[int] | None, dim: int) -> Iterator[ChunkKeys]:
+        """Keys of the visible chunks among these, or of all of them by rising id."""
+        sql = f"SELECT c.id, (SELECT vectors FROM keys k WHERE k.chunk_id = c.id) {_VISIBLE}"
+        for row in self._visible(sql, chunk_ids):
+            yield ChunkKeys(_int(row[0]), np.frombuffer(_bytes(row[1]), "<f4").reshape(-1, dim))
 
     def key_bytes(self, chunk_id: int) -> bytes:
         """The keys of one chunk, float32 little-endian."""
         row = self._one("SELECT vectors FROM keys WHERE chunk_id = ?", (chunk_id,))
         return b"" if row is None else _bytes(row[0])
 
-    def texts(self, after_chunk_id: int) -> Iterator[ChunkText]:
-        """Texts of all chunks of indexed documents, by rising chunk id."""
-        sql = f"""SELECT c.id, c.text, c.context FROM chunks c JOIN documents d ON d.id = c.document_id
-            WHERE c.id > ? AND d.status = 'indexed' ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"""
-        return (ChunkText(_int(row[0]), _text(row[1]), _text(row[2])) for row in self._paged(sql, [], after_chunk_id))
+    def texts(self, chunk_ids: Sequence[int] | None) -> Iterator[ChunkText]:
+        """Texts of the visible chunks among these, or of all of them by rising id."""
+        rows = self._visible(f"SELECT c.id, c.text, c.context {_VISIBLE}", chunk_ids)
+        return (ChunkText(_int(row[0]), _text(row[1]), _text(row[2])) for row in rows)
 
     def counts(self) -> dict[str, int]:
         """Documents, failures, chunks, states, tokens, and bytes of keys and text."""
@@ -331,8 +334,18 @@ class Catalogue:
         with self._lock, guarded(self._path):
             return self._connection.execute(sql, values).fetchall()
 
-    def _paged(self, sql: str, values: list[object], after: int = 0) -> Iterator[Row]:
+    def _visible(self, sql: str, chunk_ids: Sequence[int] | None) -> Iterator[Row]:
+        if chunk_ids is None:
+            yield from self._paged(f"{sql} AND c.id > ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}", [])
+            return
+        for chunk_id in chunk_ids:
+            row = self._one(f"{sql} AND c.id = ?", (chunk_id,))
+            if row is not None:
+                yield row
+
+    def _paged(self, sql: str, values: list[object]) -> Iterator[Row]:
         # Pages keep memory flat and never hold a snapshot (and with it the write-ahead log) between two calls.
+        after = 0
         while rows := self._all(sql, (after, *values)):
             yield from rows
             after = _int(rows[-1][0])

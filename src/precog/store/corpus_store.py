@@ -175,13 +175,17 @@ class CorpusStore:
         """The chunks of a document in order."""
         return self._catalogue.chunks_of(document_id)
 
-    def iter_keys(self, after_chunk_id: int = 0) -> Iterator[ChunkKeys]:
-        """Keys of every visible chunk by rising chunk id, for the dense index; streams."""
-        return self._catalogue.keys(after_chunk_id, self.key_dim)
+    def visible_chunk_ids(self) -> Iterator[int]:
+        """Ids of the chunks a search may find, rising: those of indexed documents."""
+        return self._catalogue.visible_chunk_ids()
 
-    def iter_texts(self, after_chunk_id: int = 0) -> Iterator[ChunkText]:
-        """Texts of every visible chunk by rising chunk id, for the lexical index; streams."""
-        return self._catalogue.texts(after_chunk_id)
+    def iter_keys(self, chunk_ids: Sequence[int] | None = None) -> Iterator[ChunkKeys]:
+        """Keys of the visible chunks among these, or of all of them, for the dense index; streams."""
+        return self._catalogue.keys(chunk_ids, self.key_dim)
+
+    def iter_texts(self, chunk_ids: Sequence[int] | None = None) -> Iterator[ChunkText]:
+        """Texts of the visible chunks among these, or of all of them, for the lexical index; streams."""
+        return self._catalogue.texts(chunk_ids)
 
     def read_state(self, chunk_id: int) -> Record:
         """Reads the state of a chunk: one lookup, one ``pread``, one CRC.
