@@ -1,3 +1,4 @@
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -233,6 +234,16 @@ def test_chunking_reads_no_further_than_it_must() -> None:
     for _ in range(10):
         next(chunks)
     assert read < 50
+
+
+@pytest.mark.parametrize("run", [".", "\n", " ", "\n ", "#", "a.", "[", "|", "-", '"', "。", "1,", "\u200d", "f ("])
+def test_long_runs_of_one_thing_take_no_long_time(run: str) -> None:
+    text = run * (20_000 // len(run)) + "x\n"
+    started = time.process_time()
+    for read in (paragraphs, markdown, code):
+        for strategy in (Strategy.DOCUMENT, Strategy.SENTENCE):
+            chunks_of([*read(lines_of(text)), Draft("end")], strategy)
+    assert time.process_time() - started < 3
 
 
 def test_impossible_sizes_are_refused() -> None:

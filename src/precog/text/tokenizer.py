@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ _SPACE_MARK = "\u2581"  # how sentencepiece writes a space inside a piece
 _SPACE_MARK_BYTES = _SPACE_MARK.encode()
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """What the rest of the project asks of a tokenizer; token ids are plain integers in ``[0, vocab_size)``."""
 

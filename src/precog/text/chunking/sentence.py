@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 _END = re.compile(
-    r"[.!?…؟।॥։።]+[\"'”’»)\]]*(?=\s)"  # an end mark counts where white space follows …
+    r"(?<![.!?…؟।॥։።])[.!?…؟।॥։።]++[\"'”’»)\]]*+(?=\s)"  # an end mark counts where white space follows …
     r"|[。！？．｡]+[」』”’）〉》]*"  # … in Chinese and Japanese everywhere
-    r"|\n(?=\s*\n)"  # and so does a blank line
+    r"|\n\s*\n"  # and so does a blank line
 )
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[\"'“‘])(?:[^\W\d_]|(?:[^\W\d_]\.)+[^\W\d_]"  # initials: J. · e.g. · U.S.
@@ -22,7 +22,10 @@ def sentence_cuts(text: str) -> Iterator[int]:
 
     A full stop after an abbreviation or an initial, or before a lower-case letter, ends nothing.
     """
+    after = 0
     for match in _END.finditer(text):
+        if match.end() <= after:
+            continue
         after = match.end()
         while after < len(text) and text[after].isspace():
             after += 1

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from precog.text.document import MAX_BLOCK_CHARS, Draft
 
+_MAX_SIGNATURE_CHARS = 400
 _DEFINITION = re.compile(
     r"[ \t]*(?:"
     r"(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|unsafe|"
@@ -17,8 +18,8 @@ _DEFINITION = re.compile(
     r"(?:table|view|function|procedure|TABLE|VIEW|FUNCTION|PROCEDURE)\b"
     r")"
 )
-# A function of the C family: a return type and a name at the margin, parentheses, and no semicolon at the end.
-_C_FUNCTION = re.compile(r"(?!if|for|while|switch|return|else|do\b)[A-Za-z_][\w:<>,*&\s\[\]]*[\s*&]+[\w:~]+\s*\([^;]*$")
+_C_SIGNATURE = re.compile(r"[A-Za-z_][\w:<>,*&~\s\[\]]*")
+_C_STATEMENTS = frozenset({"if", "for", "while", "switch", "return", "else", "do", "case", "goto", "throw", "await"})
 _PREFACE = re.compile(r"[ \t]*(?:@|#(?!include|define|if|endif|else|pragma)|//|/\*|\*|--|;;|\[|template\b)")
 
 
@@ -38,7 +39,7 @@ def code(lines: Iterable[str]) -> Iterator[Draft]:
             parts.extend(preface)
             preface = []
             parts.append(line)
-        elif _DEFINITION.match(line) or _C_FUNCTION.match(line):
+        elif _DEFINITION.match(line[:_MAX_SIGNATURE_CHARS]) or _is_c_function(line):
             if parts:
                 yield Draft("".join(parts), kind="code", inside=inside)
             indent = _indent(line)
@@ -61,6 +62,19 @@ def code(lines: Iterable[str]) -> Iterator[Draft]:
             parts, preface, num_chars = [], [], 0
     if parts or preface:
         yield Draft("".join([*parts, *preface]), kind="code", inside=inside)
+
+
+def _is_c_function(line: str) -> bool:
+    """Whether a line has a return type and a name at the margin, parentheses, and no semicolon at its end."""
+    signature, parenthesis, _ = line[:_MAX_SIGNATURE_CHARS].partition("(")
+    words = signature.replace("*", " ").replace("&", " ").split()
+    return (
+        bool(parenthesis)
+        and len(words) > 1
+        and words[0] not in _C_STATEMENTS
+        and _C_SIGNATURE.fullmatch(signature) is not None
+        and not line.rstrip().endswith((";", ","))
+    )
 
 
 def _indent(line: str) -> int:

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from precog.text.document import MAX_BLOCK_CHARS, Draft
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\n?$")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=\s)")
+_CLOSING_MARKS = re.compile(r"(?<=\s)#++$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*\n?$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\n?$")
 _MARKUP = re.compile(r"[*_`]|!?\[([^\]]*)\]\([^)]*\)")
+_MAX_TITLE_CHARS = 500
 _PARAGRAPH = Draft("")
 
 
@@ -32,7 +34,7 @@ def markdown(lines: Iterable[str]) -> Iterator[Draft]:
             block.add(line)
             block.fence = opening[1]
         elif heading := _HEADING.match(line):
-            title = _plain(heading[2] or "")
+            title = _plain(_CLOSING_MARKS.sub("", line[heading.end() :].strip()))
             yield from block.take(Draft("", kind="heading", level=len(heading[1]), title=title))
             block.add(line)
             block.complete = True
@@ -62,6 +64,7 @@ class _Growing:
         fence: of a code block that is still open, else "".
         complete: whether the next line with words opens another block.
         num_chars: so far.
+        has_words: whether a line is not blank.
     """
 
     def __init__(self) -> None:
@@ -70,10 +73,7 @@ class _Growing:
         self.fence = ""
         self.complete = False
         self.num_chars = 0
-
-    @property
-    def has_words(self) -> bool:
-        return any(not line.isspace() for line in self.lines)
+        self.has_words = False
 
     @property
     def is_one_line(self) -> bool:
@@ -86,12 +86,13 @@ class _Growing:
     def add(self, line: str) -> None:
         self.lines.append(line)
         self.num_chars += len(line)
+        self.has_words = self.has_words or not line.isspace()
 
     def take(self, following: Draft) -> Iterator[Draft]:
         """Ends the block, if it has lines, and begins one of another shape."""
         text = "".join(self.lines)
         shape = self.shape
-        self.lines, self.num_chars = [], 0
+        self.lines, self.num_chars, self.has_words = [], 0, False
         self.shape, self.complete = following, False
         if text:
             yield replace(shape, text=text)
@@ -103,4 +104,4 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def _plain(title: str) -> str:
-    return _MARKUP.sub(lambda match: match[1] or "", title).strip()
+    return _MARKUP.sub(lambda match: match[1] or "", title[:_MAX_TITLE_CHARS]).strip()

@@ -114,11 +114,11 @@ def _paragraphs(text: str, page: int) -> Iterator[Draft]:
     words = ""
     for line in lines:
         if line:
-            if _HYPHENATED.search(words) and line[0].islower():
+            if _HYPHENATED.search(words[-2:]) and line[0].islower():
                 words = words[:-1] + line
             else:
                 words = f"{words} {line}" if words else line
-        if words and (not line or (len(line) < full_width and _SENTENCE_END.search(line))):
+        if words and (not line or (len(line) < full_width and _SENTENCE_END.search(line[-8:]))):
             yield Draft(words + "\n\n", page=page)
             words = ""
     if words:

@@ -9,12 +9,14 @@ def paragraphs(lines: Iterable[str]) -> Iterator[Draft]:
     """Groups lines into paragraphs; every line is kept, a blank one with the paragraph before it."""
     parts: list[str] = []
     num_chars = 0
-    blank = False
+    has_words = blank = False
     for line in lines:
-        if parts and (num_chars >= MAX_BLOCK_CHARS or (blank and not line.isspace())):
+        is_blank = line.isspace()
+        if num_chars >= MAX_BLOCK_CHARS or (has_words and blank and not is_blank):
             yield Draft("".join(parts))
-            parts, num_chars = [], 0
-        blank = line.isspace() and (blank or bool(parts)) and line.endswith("\n")
+            parts, num_chars, has_words = [], 0, False
+        blank = is_blank and line.endswith("\n")
+        has_words = has_words or not is_blank
         parts.append(line)
         num_chars += len(line)
     if parts:

@@ -7,6 +7,7 @@ from precog.text.document import Draft
 
 _CHARS_PER_BLOCK = 2_000
 _NUMBER = re.compile(r"[-+]?[\d.,\s]*\d[\d.,\s]*(?:[eE][-+]?\d+)?\s*[%€$£]?")
+_MAX_NUMBER_CHARS = 40
 _SPACES = re.compile(r"\s+")
 
 
@@ -33,4 +34,4 @@ def table(rows: Iterable[Sequence[str]], *, page: int | None = None) -> Iterator
 
 def _is_header(cells: Sequence[str]) -> bool:
     """A first row names its columns unless one of its cells is a number or it has a single cell."""
-    return len(cells) > 1 and not any(_NUMBER.fullmatch(cell) for cell in cells)
+    return len(cells) > 1 and not any(_NUMBER.fullmatch(cell[:_MAX_NUMBER_CHARS]) for cell in cells)

@@ -1,8 +1,9 @@
 """CSV and TSV ▸ table rows, streamed."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from statistics import mode
 
 from precog.errors import DocumentError
 from precog.text.document import Draft
@@ -20,11 +21,8 @@ def comma_separated(lines: Iterable[str]) -> Iterator[Draft]:
     """
     lines = iter(lines)
     first = list(islice(lines, _SAMPLE_LINES))
-    try:
-        dialect = csv.Sniffer().sniff("".join(first), delimiters=",;\t|").delimiter
-    except csv.Error:
-        dialect = ","
-    yield from _separated(chain(first, lines), dialect)
+    delimiter = max(",;\t|", key=lambda separator: _fit(first, separator))
+    yield from _separated(chain(first, lines), delimiter)
 
 
 def tab_separated(lines: Iterable[str]) -> Iterator[Draft]:
@@ -34,6 +32,18 @@ def tab_separated(lines: Iterable[str]) -> Iterator[Draft]:
         DocumentError: a quoted cell never ends.
     """
     yield from _separated(lines, "\t")
+
+
+def _fit(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
+    """How well a separator explains the first lines: the share of rows as wide as most are, and that width."""
+    try:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+    except csv.Error:
+        return 0.0, 0
+    if not widths:
+        return 0.0, 0
+    width = mode(widths)
+    return (widths.count(width) / len(widths), width) if width > 1 else (0.0, 0)
 
 
 def _separated(lines: Iterable[str], delimiter: str) -> Iterator[Draft]:
