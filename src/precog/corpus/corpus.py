@@ -137,24 +137,13 @@ class StateReader:
 def index_source(store: CorpusStore, encoder_fingerprint: str) -> IndexSource:
     """The catalogue as an index sees it."""
 
-    def chunk_ids() -> Iterable[int]:
-        return (entry.chunk_id for entry in store.iter_keys())
-
     def keys(wanted: Sequence[int] | None) -> Iterable[tuple[int, Float32[np.ndarray, "windows E"]]]:
-        chosen = None if wanted is None else set(wanted)
-        first = 0 if wanted is None else min(wanted, default=1) - 1
-        for entry in store.iter_keys(first):
-            if chosen is None or entry.chunk_id in chosen:
-                yield entry.chunk_id, entry.keys
+        return ((entry.chunk_id, entry.keys) for entry in store.iter_keys(wanted))
 
     def texts(wanted: Sequence[int] | None) -> Iterable[tuple[int, str]]:
-        chosen = None if wanted is None else set(wanted)
-        first = 0 if wanted is None else min(wanted, default=1) - 1
-        for entry in store.iter_texts(first):
-            if chosen is None or entry.chunk_id in chosen:
-                yield entry.chunk_id, entry.context + entry.text
+        return ((entry.chunk_id, entry.context + entry.text) for entry in store.iter_texts(wanted))
 
-    return IndexSource(chunk_ids, keys, texts, store.generation, encoder_fingerprint, store.key_dim)
+    return IndexSource(store.visible_chunk_ids, keys, texts, store.generation, encoder_fingerprint, store.key_dim)
 
 
 def refresh_index(store: CorpusStore, encoder_fingerprint: str) -> None:

@@ -188,8 +188,9 @@ class DenseIndex:
 
     def _keys(self, rows: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n E"]:
         if self.is_exact:
-            return self._all_keys()[rows].astype(np.float32)
-        keys: Float32[np.ndarray, "n E"] = self._index.reconstruct_batch(self._labels[rows])
+            keys: Float32[np.ndarray, "n E"] = self._all_keys()[rows].astype(np.float32)
+        else:
+            keys = self._index.reconstruct_batch(self._labels[rows])
         return keys
 
     def _refresh(self) -> None:
