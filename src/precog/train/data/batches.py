@@ -130,9 +130,9 @@ class QuestionBatches:
             offsets = rows.columns["first_question"]
             first[at] = offsets[chunk[at]]
             available[at] = offsets[chunk[at] + 1] - first[at]
-        pick = rng.random((num_chunks, max(int(available.max()), rows_per_chunk)))
-        pick[np.arange(pick.shape[1]) >= available[:, None]] = 2.0
-        pick = np.argsort(pick, axis=1)[:, :rows_per_chunk]
+        keys = rng.random((num_chunks, max(int(available.max()), rows_per_chunk)))
+        keys[np.arange(keys.shape[1]) >= available[:, None]] = 2.0
+        pick = np.argsort(keys, axis=1)[:, :rows_per_chunk]
         slot = np.broadcast_to(np.arange(rows_per_chunk), pick.shape)
         valid = slot < available[:, None]
         pick = np.take_along_axis(pick, np.where(valid, slot, slot % available[:, None]), axis=1)

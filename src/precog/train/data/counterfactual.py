@@ -7,15 +7,11 @@ from collections import deque
 from typing import NamedTuple
 
 from precog.train.data.spans import Span, SpanType
+from precog.train.data.vocabulary import FIRST_HEADS, HEADS
 
 __all__ = ["EntityPool", "Swap", "choose_swaps", "swap"]
 
 _POOLED = (SpanType.PERSON, SpanType.PLACE, SpanType.NAME, SpanType.QUOTE)
-_HEADS = frozenset(
-    "University College School Church Museum Party War Act Empire Dynasty Republic Army Company Corporation River Lake Island "  # noqa: SIM905
-    "Mountains Ocean Sea City County Province Street Road Bridge Tower Palace Castle Park Airport Railway League Cup Award "
-    "Prize Festival Theatre Association Society Institute Court Union Conference Council".split()
-)
 _SHIFTED = re.compile(r"\b(?:1\d|20)\d\d\b")
 _DIGITS = re.compile(r"\d")
 
@@ -48,9 +44,9 @@ def _form(entity: str) -> str:
     """What a name looks like: its head noun if that says what it is, else acronym, demonym, plural or word count."""
     last = entity.rsplit(" ", 1)[-1]
     first = entity.split(" ", 1)[0]
-    if last in _HEADS and last != entity:
+    if last in HEADS and last != entity:
         return last
-    if first in ("Battle", "Treaty", "University", "House", "Bank", "Duke", "King", "Queen") and first != entity:
+    if first in FIRST_HEADS and first != entity:
         return first
     if entity.isupper():
         return "acronym"

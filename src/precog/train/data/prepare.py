@@ -195,7 +195,7 @@ def _merge_streams(parts: Sequence[Path], target: Path) -> None:
     arrays = [np.load(p, mmap_mode="r") for p in parts]
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp.npy")
-    out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint16, shape=(sum(map(len, arrays)),))  # type: ignore[no-untyped-call]
+    out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint16, shape=(sum(map(len, arrays)),))
     at = 0
     for array in arrays:
         out[at : at + len(array)] = array
@@ -253,22 +253,21 @@ def prepare(options: argparse.Namespace) -> dict[str, object]:
             totals.setdefault(str(counts.pop("source")), Counter()).update(counts)
             questions = sum(t["train_questions"] for t in totals.values())
             elapsed = time.perf_counter() - started
-            print(
-                f"{number}/{len(jobs)} slices, {questions:,} questions, {elapsed:.0f} s, {questions / elapsed:,.0f}/s",
-                file=sys.stderr,
-                flush=True,
+            sys.stderr.write(
+                f"{number}/{len(jobs)} slices, {questions:,} questions, {elapsed:.0f} s, {questions / elapsed:,.0f}/s\n"
             )
         tasks: list[tuple[str, list[Path], Path, dict[str, object]]] = []
         parts_root = options.out / ".parts"
         for split in ("train", "val"):
-            for folder in sorted((parts_root / split).glob("*")):
-                tasks.append(
-                    ("rows", sorted(folder.iterdir()), options.out / split / folder.name, {"seed": options.seed})
-                )
-        for folder in sorted((parts_root / "stream").glob("*")):
-            tasks.append(("stream", sorted(folder.iterdir()), options.out / "stream" / f"{folder.name}.npy", {}))
-        for split in ("train", "val"):
             (options.out / split).mkdir(exist_ok=True, mode=0o700)
+            tasks += [
+                ("rows", sorted(folder.iterdir()), options.out / split / folder.name, {"seed": options.seed})
+                for folder in sorted((parts_root / split).glob("*"))
+            ]
+        tasks += [
+            ("stream", sorted(folder.iterdir()), options.out / "stream" / f"{folder.name}.npy", {})
+            for folder in sorted((parts_root / "stream").glob("*"))
+        ]
         for _ in pool.imap_unordered(_merge, tasks):
             pass
     shutil.rmtree(parts_root, ignore_errors=True)
@@ -291,10 +290,12 @@ def show(folder: Path, count: int, seed: int) -> Iterator[str]:
         column = {
             name: values[row] for name, values in prepared.columns.items() if len(values) == prepared.num_questions
         }
-        prompt = pieces.decode(column["questions"][1 : column["prompt_len"]])
-        answer = pieces.decode(column["questions"][column["prompt_len"] : column["row_len"] - 1])
+        prompt = pieces.decode(column["questions"][1 : column["prompt_len"]].tolist())
+        answer = pieces.decode(column["questions"][column["prompt_len"] : column["row_len"] - 1].tolist())
         chunk = int(column["chunk"])
-        context = pieces.decode(prepared.columns["context"][chunk, 1 : prepared.columns["context_len"][chunk]])
+        context = pieces.decode(
+            prepared.columns["context"][chunk, 1 : int(prepared.columns["context_len"][chunk])].tolist()
+        )
         yield f"[{Kind(int(column['kind'])).name}] {prompt} => {answer}\n    {context[:300]!r}"
 
 
@@ -323,13 +324,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         stats = prepare(options)
     except PrecogError as error:
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")
         return error.exit_status
     for folder in sorted((options.out / "train").iterdir()) if options.show else []:
-        print(f"\n== {folder.name}")
+        sys.stdout.write(f"\n== {folder.name}\n")
         for line in show(folder, options.show, options.seed):
-            print(line)
-    print(json.dumps(stats))
+            sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{json.dumps(stats)}\n")
     return 0
 
 

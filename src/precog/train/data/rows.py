@@ -41,7 +41,7 @@ FORMAT = 1
 CONTEXT_TOKENS = 256
 ROW_TOKENS = 64
 
-Columns = dict[str, NDArray[np.generic]]
+Columns = dict[str, NDArray[np.integer]]
 COLUMNS: Mapping[str, type[np.generic]] = {
     "context": np.uint16,
     "context_len": np.int16,
@@ -113,7 +113,7 @@ def merge_folders(parts: Sequence[Path], folder: Path, notes: Mapping[str, objec
         tail = sets[0].columns[name].shape[1:]
         rows = num_chunks + 1 if name == "first_question" else num_questions
         rows = num_chunks if name.startswith("context") else rows
-        out = np.lib.format.open_memmap(temporary / f"{name}.npy", mode="w+", dtype=dtype, shape=(rows, *tail))  # type: ignore[no-untyped-call]
+        out = np.lib.format.open_memmap(temporary / f"{name}.npy", mode="w+", dtype=dtype, shape=(rows, *tail))
         at, chunk_base, question_base = 0, 0, 0
         for part in sets:
             column = part.columns[name]
@@ -129,8 +129,8 @@ def merge_folders(parts: Sequence[Path], folder: Path, notes: Mapping[str, objec
         out.flush()
         del out
     _seal(temporary, folder, notes)
-    for part in parts:
-        shutil.rmtree(part)
+    for path in parts:
+        shutil.rmtree(path)
 
 
 def _seal(temporary: Path, folder: Path, notes: Mapping[str, object]) -> None:

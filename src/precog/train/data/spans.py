@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["FUNCTION_WORDS", "Span", "SpanType", "find_spans", "split_sentences"]
+from precog.train.data.vocabulary import (
+    ABBREVIATIONS,
+    CALENDAR,
+    FIRST_NAMES,
+    FUNCTION_WORDS,
+    NOT_NOUNS,
+    PLACES,
+    SENTENCE_OPENERS,
+    TITLES,
+)
+
+__all__ = ["Span", "SpanType", "find_spans", "split_sentences"]
 
 
 class SpanType(StrEnum):
@@ -37,30 +48,7 @@ class Span(NamedTuple):
     type: SpanType
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-FUNCTION_WORDS = _words(
-    "a an the and or but nor so yet if then than as at by for from in into of off on onto out over to up with within "
-    "without under upon about above across after against along among around before behind below beneath beside "
-    "between beyond during except inside near outside per since through throughout till toward towards until via "
-    "i you he she it we they me him her us them my your his its our their mine who whom whose which what when where "
-    "why how that this these those there here am is are was were be been being do does did done has have had having "
-    "can cannot could will would shall should may might must not no all any both each few more most other some such only own "
-    "same too very also however although though while because although even just still again further once ever never "
-    "often usually sometimes now today later early ago already almost another many much several one two three four "
-    "five six seven eight nine ten first second third"
-)
-_OPENERS = _words(
-    "The A An In On At By For From Of To With And Or But As If It Its He She They We I You His Her Their Our My This "
-    "That These Those There Here When While Where Who What Which Why How After Before During Since Until Although "
-    "Though However Because Some Many Most Several All Both Each Other Another Such One Two Three Four Five Six Seven "
-    "Eight Nine Ten Not No Also Only Even Then Thus Therefore Today Later Early Following According Despite Under Over "
-    "Among Between Through Within Without Upon Once Instead Unlike Like Meanwhile Moreover Furthermore Additionally "
-    "Finally Initially Eventually Originally Recently Currently Often Usually Sometimes Historically Traditionally "
-    "Is Are Was Were Has Have Had Do Does Did Can Could May Might Would Will Should Must More Much Few Every Any Per Via"
-)
+_GIVEN_NAMES = frozenset(FIRST_NAMES)
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _UNIT = (
     r"(?:km2|km²|km/h|km|kilomet(?:er|re)s?|met(?:er|re)s?|cm|mm|m|miles?|mi|feet|foot|ft|inch(?:es)?|acres|hectares|ha|"
@@ -90,60 +78,11 @@ _TYPED = re.compile(
 )
 _NP = r"(?:[a-z][a-z’'-]+ ){0,2}[a-z][a-z’'-]{2,}"
 _PHRASE = re.compile(
-    rf"\b(?P<lead>the|a|an|its|his|her|their|of|by|for|with|into|as|from|through|in|and|or|include|including|called|was|were|is|are) "
+    r"\b(?:the|a|an|its|his|her|their|of|by|for|with|into|as|from|through|in|and|or|include|including|called|was|were|is|are) "
     rf"(?P<np>{_NP}(?: (?:of|and|in|for) (?:the )?{_NP}|(?: of [A-Z]\w+))?)(?=[\s,.;:)])"
 )
 _REASON = re.compile(
     r"\b(?:because|in order|due) (?P<reason>(?:of |to )?[^,.;:()]{8,70}?)(?=[,.;:]|(?: and | which | but | that ))"
-)
-_NOT_NOUNS = _words(
-    "known called used made found given taken seen said held based located considered born named built due able likely "
-    "well long far it's don't became began came went took got made became left led won ran told wrote gave found felt kept "
-    "include includes including included become becomes began begins use uses using make makes making take takes see say "
-    "says said remain remained remains consist consists contain contains lie lies provide provides allow allows cause "
-    "causes require requires exist exists refer refers mean means form forms according rather despite whether either "
-    "neither less least least least together away down back especially particularly mostly mainly generally primarily "
-    "so-called thus therefore hence instead soon widely commonly"
-)
-_FIRST_NAMES = _words(
-    "Adam Alan Albert Alexander Alfred Alice Andrew Anna Anne Anthony Antonio Arthur Barack Ben Benjamin Bernard Bill "
-    "Bob Brian Carl Carlos Catherine Charles Charlotte Chris Christian Christopher Claude Daniel David Dennis Diana "
-    "Donald Douglas Edgar Edmund Edward Eleanor Elizabeth Emily Emma Eric Ernest Eugene Francis Franklin Frank Fred "
-    "Frederick Friedrich Gary Geoffrey George Gerald Giovanni Gordon Grace Graham Gregory Guy Hans Harold Harry Heinrich "
-    "Helen Henri Henry Herbert Howard Hugh Ian Isaac Jack Jacob Jacques James Jane Jason Jean Jeff Jennifer Jeremy Jim "
-    "Jimmy Joan Joe Johann Johannes John Jonathan Joseph José Juan Julia Julian Karl Kate Keith Ken Kenneth Kevin Larry "
-    "Laura Lawrence Lee Leo Leonard Lewis Louis Lucy Luis Luke Margaret Maria Marie Mark Martin Mary Matthew Max Michael "
-    "Michel Miguel Mike Mohammed Muhammad Nancy Neil Nicholas Oliver Oscar Otto Patrick Paul Pedro Peter Philip Philippe "
-    "Pierre Rachel Ralph Ray Raymond Richard Robert Roger Ronald Ross Roy Rudolf Russell Ruth Sam Samuel Sarah Scott Sean "
-    "Simon Sophia Stanley Stephen Steve Steven Stuart Susan Ted Theodore Thomas Tim Timothy Tom Tony Victor Victoria "
-    "Vincent Vladimir Walter Wayne Wilhelm William Winston"
-)
-_CALENDAR = _words(
-    "January February March April May June July August September October November December Monday Tuesday Wednesday "
-    "Thursday Friday Saturday Sunday"
-)
-_TITLES = _words(
-    "Mr Mrs Ms Dr Sir Lord Lady Prince Princess King Queen Emperor Pope Saint President Professor General Captain Colonel "
-    "Admiral Senator Bishop Archbishop Chancellor Sultan Duke Count Baron Minister"
-)
-_PLACES = _words(
-    "Africa Asia Europe America Australia Antarctica Afghanistan Albania Algeria Argentina Armenia Austria Bangladesh "
-    "Belgium Bolivia Brazil Britain Bulgaria Burma Cambodia Canada Chile China Colombia Croatia Cuba Cyprus Denmark Egypt "
-    "England Estonia Ethiopia Finland France Germany Ghana Greece Guinea Hungary Iceland India Indonesia Iran Iraq Ireland "
-    "Israel Italy Jamaica Japan Jordan Kenya Korea Kuwait Latvia Lebanon Libya Lithuania Malaysia Mali Malta Mexico "
-    "Mongolia Morocco Nepal Netherlands Nigeria Norway Pakistan Panama Peru Philippines Poland Portugal Romania Russia "
-    "Scotland Serbia Singapore Somalia Spain Sudan Sweden Switzerland Syria Taiwan Tanzania Thailand Tibet Tunisia Turkey "
-    "Uganda Ukraine Uruguay Venezuela Vietnam Wales Yemen Zimbabwe London Paris Berlin Rome Madrid Vienna Moscow Beijing "
-    "Tokyo Delhi Mumbai Cairo Athens Dublin Edinburgh Chicago Boston Philadelphia Washington Houston Dallas Detroit Seattle "
-    "Toronto Montreal Sydney Melbourne Istanbul Constantinople Jerusalem Baghdad Tehran Shanghai Florence Venice Milan "
-    "Naples Munich Hamburg Prague Warsaw Budapest Amsterdam Brussels Lisbon Barcelona Geneva Oxford Cambridge Manchester "
-    "Liverpool California Texas Florida Virginia Ohio Pennsylvania Massachusetts Illinois Georgia Michigan Alaska Hawaii "
-    "Carolina Kentucky Tennessee Alabama Louisiana Missouri Arizona Colorado Oregon Quebec Ontario York States Kingdom City "
-    "River Lake Island Islands Sea Ocean Mountains Valley County Province Bay Peninsula"
-)
-_ABBREVIATIONS = _words(
-    "Mr Mrs Ms Dr St Sr Jr Prof Gen Col Lt Capt Gov Sen Rep Rev vs etc al cf e.g i.e c ca approx No Vol Inc Ltd Co Corp U.S "
-    "U.K D.C Mt Ft Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec p pp ed fl b d a.m p.m"
 )
 _SENTENCE_END = re.compile(r"[.!?][\"”'’)\]]*\s+(?=[\"“'‘(\[]?[A-Z0-9])")
 
@@ -154,7 +93,7 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     for match in _SENTENCE_END.finditer(text):
         word = text[start : match.start()].rsplit(None, 1)[-1:]
         last = word[0].lstrip('("“') if word else ""
-        if match[0][0] == "." and (last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha())):
+        if match[0][0] == "." and (last in ABBREVIATIONS or (len(last) == 1 and last.isalpha())):
             continue
         stop = match.start() + len(match[0].rstrip())
         spans.append((start, stop))
@@ -172,8 +111,7 @@ def find_spans(sentence: str) -> list[Span]:
         span = _phrase(match)
         if span is not None and all(span.stop <= a or span.start >= b for a, b in taken):
             spans.append(span)
-    for match in _REASON.finditer(sentence):
-        spans.append(Span(match.start("reason"), match.end("reason"), SpanType.REASON))
+    spans += [Span(m.start("reason"), m.end("reason"), SpanType.REASON) for m in _REASON.finditer(sentence)]
     spans.sort()
     return spans
 
@@ -200,13 +138,13 @@ def _name(sentence: str, start: int, stop: int) -> Span | None:
             text = text[: -len(ending)]
             break
     words = text.split(" ")
-    while words and words[0] in _OPENERS:
+    while words and words[0] in SENTENCE_OPENERS:
         start += len(words[0]) + 1
         words = words[1:]
     while words and words[0] in ("of", "the", "de", "and"):
         start += len(words[0]) + 1
         words = words[1:]
-    if not words or len(words[0]) < 2 or words[0] in _CALENDAR:
+    if not words or len(words[0]) < 2 or words[0] in CALENDAR:
         return None
     stop = start + len(" ".join(words))
     if start == 0 and len(words) == 1:
@@ -216,32 +154,32 @@ def _name(sentence: str, start: int, stop: int) -> Span | None:
         if words[0].endswith("s") and follower[0] in ("are", "were", "have", "can", "may"):
             return Span(start, stop, SpanType.PHRASE)
     before = sentence[:start].rstrip().rsplit(" ", 1)[-1].rstrip(".")
-    if words[0] in _FIRST_NAMES and len(words) > 1 and words[-1] not in _PLACES:
+    if words[0] in _GIVEN_NAMES and len(words) > 1 and words[-1] not in PLACES:
         return Span(start, stop, SpanType.PERSON)
-    if words[0] in _TITLES and len(words) > 1 and "of" not in words:
+    if words[0] in TITLES and len(words) > 1 and "of" not in words:
         return Span(start, stop, SpanType.PERSON)
-    if before in _TITLES or re.match(
+    if before in TITLES or re.match(
         r",? (?:said|wrote|argued|claimed|was born|died|stated|married)\b", sentence[stop:]
     ):
         return Span(start, stop, SpanType.PERSON)
-    if words[-1] in _PLACES or (before in ("in", "near", "In") and len(words) <= 2):
+    if words[-1] in PLACES or (before in ("in", "near", "In") and len(words) <= 2):
         return Span(start, stop, SpanType.PLACE)
     return Span(start, stop, SpanType.NAME)
 
 
 def _phrase(match: re.Match[str]) -> Span | None:
     """The part of a candidate that holds no function word except one joining "of", "and", "in", "for"."""
-    start, stop = match.span("np")
+    start = match.start("np")
     words = match["np"].split(" ")
     kept: list[str] = []
     for index, word in enumerate(words):
         joins = word in ("of", "and", "in", "for", "the") and kept and index + 1 < len(words)
-        if (word in FUNCTION_WORDS and not joins) or word in _NOT_NOUNS or word.endswith(("ly", "n't")):
+        if (word in FUNCTION_WORDS and not joins) or word in NOT_NOUNS or word.endswith(("ly", "n't")):
             break
         if word.endswith("ed") and kept:
             break
         kept.append(word)
-    while kept and (kept[-1] in FUNCTION_WORDS or kept[-1] in _NOT_NOUNS):
+    while kept and (kept[-1] in FUNCTION_WORDS or kept[-1] in NOT_NOUNS):
         kept.pop()
     if not kept or (len(kept) == 1 and (len(kept[0]) < 4 or kept[0].endswith(("ed", "ing")))):
         return None

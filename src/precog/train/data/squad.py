@@ -15,7 +15,8 @@ from pathlib import Path
 from precog.errors import InputError
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
 from precog.train.data.rows import Ask, Kind, Passage
-from precog.train.data.spans import FUNCTION_WORDS, SpanType, find_spans, split_sentences
+from precog.train.data.spans import SpanType, find_spans, split_sentences
+from precog.train.data.vocabulary import FUNCTION_WORDS
 
 __all__ = ["Paragraph", "counterfactual_passage", "held_out_titles", "locate", "read_squad", "squad_passages"]
 

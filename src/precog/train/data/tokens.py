@@ -6,29 +6,28 @@ follow from a running sum and no character alignment is guessed.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from importlib.resources import files
 from itertools import accumulate
 
 import numpy as np
 import sentencepiece
 
+from precog.text.tokenizer import MISTRAL_FILE, MistralTokenizer
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns, Passage
 
 __all__ = ["PROMPT", "Pieces", "tokenise"]
 
 PROMPT = "###{question} ###Long Answer:"
 """The paper's template (appendix *Generation protocol*)."""
-BOUNDARY_ID = 1
-EOS_ID = 2
+BOUNDARY_ID = MistralTokenizer.boundary_id
+EOS_ID = MistralTokenizer.eos_id
 MAX_ANSWER_TOKENS = 24
 
 
 class Pieces:
-    """The vocabulary with batch encoding and the bytes of each piece."""
+    """The project's vocabulary, encoding many short texts in one call, with the bytes of each piece."""
 
     def __init__(self) -> None:
-        model = files("precog.text").joinpath("data", "mistral-7b-v0.1.model").read_bytes()
-        self._model = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._model = sentencepiece.SentencePieceProcessor(model_file=str(MISTRAL_FILE))
         names = [self._model.id_to_piece(i) for i in range(self._model.vocab_size())]
         self.num_bytes = [
             1 if self._model.is_byte(i) else len(name.replace("▁", " ").encode()) for i, name in enumerate(names)
@@ -88,7 +87,7 @@ def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list
     spans: list[tuple[int, int, int, int]] = []  # chunk, first token, token after, kind
     texts: list[str] = []
     dropped = 0
-    encoded = pieces.encode([p.text for p in passages])
+    encoded = pieces.encode([p.text.replace("▁", "_") for p in passages])  # its mark for a space would shift bytes
     size = pieces.num_bytes
     for passage, ids in zip(passages, encoded, strict=True):
         ids = ids[: CONTEXT_TOKENS - 1]
@@ -100,7 +99,7 @@ def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list
                 dropped += 1
                 continue
             spans.append((len(contexts), span[0], span[1], int(ask.kind)))
-            texts.append(ask.question)
+            texts.append(ask.question.replace("▁", "_"))
         if len(spans) > before:
             contexts.append([BOUNDARY_ID, *ids])
     prompts = pieces.encode([PROMPT.format(question=q) for q in texts])

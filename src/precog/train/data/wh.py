@@ -8,7 +8,21 @@ import random
 import re
 from typing import NamedTuple
 
-from precog.train.data.spans import FUNCTION_WORDS, SpanType
+from precog.train.data.spans import SpanType
+from precog.train.data.verbs import base_form, is_verb
+from precog.train.data.vocabulary import (
+    AUXILIARIES,
+    CLAUSE_OPENERS,
+    DETERMINERS,
+    FIRST_HEADS,
+    FUNCTION_WORDS,
+    HEADS,
+    IRREGULAR,
+    PREPOSITIONS,
+    PRESENT,
+    PRONOUNS,
+    SYNONYMS,
+)
 
 __all__ = ["WhQuestion", "make_wh"]
 
@@ -21,297 +35,10 @@ class WhQuestion(NamedTuple):
     stop: int
 
 
-_OPENING = ("and", "but", "or", "when", "while", "because", "although", "though", "if", "that", "which", "who", "where")
-_PRONOUNS = ("He", "She", "It", "They", "he", "she", "it", "they")
-_PREPOSITIONS = frozenset(
-    [
-        "in",
-        "on",
-        "at",
-        "by",
-        "for",
-        "from",
-        "of",
-        "to",
-        "with",
-        "into",
-        "during",
-        "near",
-        "under",
-        "since",
-        "until",
-        "between",
-        "through",
-        "as",
-    ]
-)
-_DETERMINERS = frozenset(["a", "an", "the", "his", "her", "its", "their", "this", "that"])
-_AUXILIARIES = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "were",
-        "has",
-        "have",
-        "had",
-        "can",
-        "could",
-        "will",
-        "would",
-        "may",
-        "might",
-        "must",
-        "should",
-        "did",
-        "does",
-        "do",
-    ]
-)
 _SUBJECT_VERB = re.compile(r"^ (?:also |then |later |first |officially |originally )?([a-z]+)\b")
 _PARENTHESES = re.compile(r"\s*\([^()]*\)|\s*\[[^\]]*\]")
 _RIGHT_CUT = re.compile(
     r"[,;:—–]| (?=(?:and|but|which|who|while|whereas|although|where|when|as well|because|after which|so that) )"
-)
-_IRREGULAR = dict(
-    pair.split(":")
-    for pair in [
-        "wrote:write",
-        "became:become",
-        "began:begin",
-        "won:win",
-        "made:make",
-        "took:take",
-        "led:lead",
-        "gave:give",
-        "found:find",
-        "held:hold",
-        "built:build",
-        "came:come",
-        "went:go",
-        "saw:see",
-        "had:have",
-        "said:say",
-        "lost:lose",
-        "fell:fall",
-        "rose:rise",
-        "grew:grow",
-        "knew:know",
-        "left:leave",
-        "met:meet",
-        "kept:keep",
-        "sent:send",
-        "spent:spend",
-        "brought:bring",
-        "bought:buy",
-        "sold:sell",
-        "told:tell",
-        "thought:think",
-        "taught:teach",
-        "caught:catch",
-        "fought:fight",
-        "chose:choose",
-        "spoke:speak",
-        "broke:break",
-        "drew:draw",
-        "drove:drive",
-        "flew:fly",
-        "got:get",
-        "ran:run",
-        "sang:sing",
-        "set:set",
-        "put:put",
-        "cut:cut",
-        "hit:hit",
-        "let:let",
-        "stood:stand",
-        "struck:strike",
-        "swore:swear",
-        "threw:throw",
-        "wore:wear",
-        "bore:bear",
-        "felt:feel",
-        "meant:mean",
-        "paid:pay",
-        "laid:lay",
-        "read:read",
-        "understood:understand",
-        "withdrew:withdraw",
-        "overthrew:overthrow",
-        "hosted:host",
-        "included:include",
-        "used:use",
-    ]
-)
-_PRESENT = dict(
-    pair.split(":")
-    for pair in [
-        "has:have",
-        "includes:include",
-        "uses:use",
-        "contains:contain",
-        "becomes:become",
-        "lies:lie",
-        "consists:consist",
-        "provides:provide",
-        "makes:make",
-        "takes:take",
-        "means:mean",
-        "requires:require",
-        "occurs:occur",
-        "refers:refer",
-        "produces:produce",
-        "covers:cover",
-        "allows:allow",
-        "causes:cause",
-        "plays:play",
-        "shows:show",
-        "states:state",
-        "serves:serve",
-        "remains:remain",
-        "borders:border",
-        "represents:represent",
-        "features:feature",
-        "holds:hold",
-        "begins:begin",
-        "runs:run",
-        "comes:come",
-        "gives:give",
-    ]
-)
-_SYNONYMS = dict(
-    pair.split(":")
-    for pair in [
-        "began:started",
-        "large:big",
-        "created:made",
-        "died:passed_away",
-        "located:situated",
-        "called:named",
-        "film:movie",
-        "founded:established",
-        "established:founded",
-        "built:constructed",
-        "constructed:built",
-        "often:frequently",
-        "many:numerous",
-        "became:turned_into",
-        "famous:well-known",
-        "important:significant",
-        "about:approximately",
-        "approximately:around",
-        "near:close_to",
-        "killed:slain",
-        "currently:now",
-        "published:released",
-        "released:published",
-        "received:got",
-        "won:received",
-        "main:primary",
-        "primary:main",
-        "named:called",
-        "known:referred_to",
-        "obtained:got",
-        "wrote:authored",
-        "started:began",
-        "occurred:happened",
-        "happened:occurred",
-        "nation:country",
-        "country:nation",
-        "town:city",
-        "war:conflict",
-        "group:band",
-        "composed:made",
-        "produced:made",
-        "city:town",
-        "including:such_as",
-        "largest:biggest",
-        "biggest:largest",
-        "people:individuals",
-        "several:some",
-        "used:utilized",
-        "show:program",
-        "begin:start",
-        "write:author",
-        "become:turn_into",
-        "receive:get",
-        "establish:found",
-        "build:construct",
-        "win:get",
-        "publish:release",
-    ]
-)
-_HEADS = frozenset(
-    [
-        "University",
-        "College",
-        "School",
-        "Church",
-        "Cathedral",
-        "Museum",
-        "Hospital",
-        "Party",
-        "War",
-        "Revolution",
-        "Treaty",
-        "Act",
-        "Empire",
-        "Dynasty",
-        "Republic",
-        "Kingdom",
-        "Council",
-        "Army",
-        "Company",
-        "Corporation",
-        "Bank",
-        "River",
-        "Lake",
-        "Island",
-        "Mountain",
-        "Mountains",
-        "Ocean",
-        "Sea",
-        "Desert",
-        "City",
-        "County",
-        "Province",
-        "Street",
-        "Road",
-        "Bridge",
-        "Tower",
-        "Palace",
-        "Castle",
-        "Park",
-        "Stadium",
-        "Airport",
-        "Railway",
-        "League",
-        "Cup",
-        "Championship",
-        "Award",
-        "Prize",
-        "Festival",
-        "Theatre",
-        "Library",
-        "Association",
-        "Society",
-        "Institute",
-        "Agency",
-        "Commission",
-        "Court",
-        "Committee",
-        "Union",
-        "Conference",
-        "Organization",
-        "Academy",
-        "Ministry",
-        "Department",
-        "Parliament",
-        "Government",
-        "Protocol",
-        "Theory",
-        "Plan",
-    ]
 )
 _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PERSON: ("who", "who", "who", "which person", "what is the name of the person who", "what person"),
@@ -327,11 +54,6 @@ _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PHRASE: ("what",),
     SpanType.REASON: ("why", "for what reason"),
 }
-_SILENT_E = re.compile(
-    r"(?:v|z|c|u|[aeiour]s|[aeiou]g|dg|rg|ang|(?:[^eo]|cre)at|[bcdfgkptz]l|[^ao]ul|[^ao]il|(?:^|[^aeiou]|qu)ir|[^o]ur|[^aeo]in|[cnv]it|"
-    r"[^o]ut|[^ao]id|[^o]ud|[^eo]ad|[^e]ar|(?:gn|pl|sc|st)or|[^eo]am|[^a]im|um|[^eo][aeiou]k)$"
-)
-"""Stems of past tenses whose base form ends in a silent e."""
 _TIMED = (SpanType.DATE, SpanType.YEAR, SpanType.PLACE, SpanType.REASON)
 
 
@@ -353,7 +75,7 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
         left = (
             [w for w in left[:-1] if w not in ("because", "due")] if left[-1] in ("because", "due", "order") else left
         )
-    if left and left[-1] in _DETERMINERS:
+    if left and left[-1] in DETERMINERS:
         left.pop()
     if kind is SpanType.NAME:
         front = _named(sentence[start:stop], left, front)
@@ -371,7 +93,7 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
             front, right = f"{front} {noun[1]}{second}", right[len(noun[1]) + 1 + len(second) :]
     question = _ordered(left, right, front, kind, rng)
     words = question.split()
-    if len(words) < 4 or len(words) > 30 or not any(_is_verb(w) for w in words) or _num_content(words, front) < 2:
+    if len(words) < 4 or len(words) > 30 or not any(is_verb(w) for w in words) or _num_content(words, front) < 2:
         return None
     question = " ".join(_varied(words, len(front.split()), rng))
     question = question[0].upper() + question[1:]
@@ -386,9 +108,9 @@ def _left(text: str, title: str, rng: random.Random) -> list[str]:
         if found and rng.random() < chance and (len(tail.split()) >= 3 or len(head.split()) < 4):
             text = tail
     words = text.replace('"', "").replace("“", "").replace("”", "").split()
-    if words and words[0].lower() in _OPENING:
+    if words and words[0].lower() in CLAUSE_OPENERS:
         words = words[1:]
-    if words and title and words[0] in _PRONOUNS and rng.random() < 0.7:
+    if words and title and words[0] in PRONOUNS and rng.random() < 0.7:
         words[0] = title
     elif words and words[0].lower() in FUNCTION_WORDS:
         words[0] = words[0].lower()
@@ -410,15 +132,15 @@ def _right(text: str, rng: random.Random) -> str:
 def _named(answer: str, left: list[str], front: str) -> str:
     """Ask a name by its own head noun or by the noun that stands before it ("the novelist …")."""
     words = answer.split(" ")
-    if words[-1] in _HEADS and len(words) > 1:
+    if words[-1] in HEADS and len(words) > 1:
         return f"which {words[-1].lower()}"
-    if words[0] in ("Battle", "Treaty", "University", "Bank", "House", "Duke", "Council") and len(words) > 1:
+    if words[0] in FIRST_HEADS and len(words) > 1:
         return f"what {words[0].lower()}"
     if left and left[-1].islower() and left[-1] not in FUNCTION_WORDS and not left[-1].endswith(("ed", "ing", "ly")):
-        if left[-1] in _IRREGULAR or left[-1] in _PRESENT or len(left) < 3 or left[-2] not in FUNCTION_WORDS:
+        if left[-1] in IRREGULAR or left[-1] in PRESENT or len(left) < 3 or left[-2] not in FUNCTION_WORDS:
             return front
         noun = left.pop()
-        if left and left[-1] in _DETERMINERS:
+        if left and left[-1] in DETERMINERS:
             left.pop()
         return f"which {noun}"
     return front
@@ -432,7 +154,7 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
         if clause[:1] and clause[0].lower() in FUNCTION_WORDS:
             clause[0] = clause[0].lower()
         return _inverted(clause, "", front, "", kind, rng) or f"{' '.join(clause)} {front}"
-    preposition = left[-1] if left and left[-1] in _PREPOSITIONS else ""
+    preposition = left[-1] if left and left[-1] in PREPOSITIONS else ""
     if len(left) <= 1 and not preposition and verb:
         if verb[1] in ("and", "or", "who", "which", "that"):
             return ""
@@ -456,12 +178,12 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
 
 def _inverted(left: list[str], right: str, front: str, preposition: str, kind: SpanType, rng: random.Random) -> str:
     for index, word in enumerate(left[1:10], start=1):
-        if word in _AUXILIARIES:
+        if word in AUXILIARIES:
             auxiliary, rest = word, left[index + 1 :]
-        elif word in _IRREGULAR or (len(word) > 4 and word.endswith("ed") and left[index - 1] not in _DETERMINERS):
-            auxiliary, rest = "did", [_base(word), *left[index + 1 :]]
-        elif word in _PRESENT:
-            auxiliary, rest = "does", [_PRESENT[word], *left[index + 1 :]]
+        elif word in IRREGULAR or (len(word) > 4 and word.endswith("ed") and left[index - 1] not in DETERMINERS):
+            auxiliary, rest = "did", [base_form(word), *left[index + 1 :]]
+        elif word in PRESENT:
+            auxiliary, rest = "does", [PRESENT[word], *left[index + 1 :]]
         else:
             continue
         subject = left[:index]
@@ -480,24 +202,6 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
 def _num_content(words: list[str], front: str) -> int:
     asked = front.split()
     return sum(w.lower() not in FUNCTION_WORDS and w not in asked for w in words)
-
-
-def _is_verb(word: str) -> bool:
-    return word in _AUXILIARIES or word in _IRREGULAR or word in _PRESENT or word.endswith("ed")
-
-
-def _base(verb: str) -> str:
-    """The base form of a past tense, by spelling rules."""
-    if verb in _IRREGULAR:
-        return _IRREGULAR[verb]
-    stem = verb[:-2]
-    if stem.endswith("i"):
-        return f"{stem[:-1]}y"
-    if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "sl":
-        return stem[:-1]
-    if _SILENT_E.search(stem):
-        return f"{stem}e"
-    return stem
 
 
 def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
@@ -522,6 +226,6 @@ def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
         if room > 0 and dispensable and rng.random() < (0.8 if word.endswith("ly") else drop):
             room -= 1
             continue
-        synonym = _SYNONYMS.get(word)
-        out.append(synonym.replace("_", " ") if synonym and rng.random() < swap else word)
+        synonym = SYNONYMS.get(word)
+        out.append(synonym if synonym and rng.random() < swap else word)
     return out
