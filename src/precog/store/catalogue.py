@@ -68,7 +68,7 @@ class Catalogue:
             raise DamagedCorpusError("the catalogue is missing", given=path, hint=hint)
         options = "mode=rw" if write else "mode=ro"
         if not write and not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
-            options = "immutable=1"  # a read-only medium: nobody can be writing
+            options = "mode=ro&immutable=1"  # a read-only medium: nobody can be writing
         uri = f"file:{urllib.parse.quote(os.fsencode(path))}?{options}"
         with guarded(path):
             connection = sqlite3.connect(
@@ -130,6 +130,8 @@ class Catalogue:
 
     def begin(self) -> None:
         """Starts a commit unit."""
+        if self._connection.in_transaction:
+            raise CorpusError("a commit unit is open already", hint="leave its block before starting another")
         self._run("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -234,10 +236,11 @@ class Catalogue:
         sql = "UPDATE states SET segment = ?, slot = ? WHERE id = ?"
         self._run(sql, (location.segment, location.slot, state_id))
 
-    def states(self) -> Iterator[tuple[int, Location]]:
-        """Every state and its place, in the order they were added."""
-        sql = f"SELECT id, segment, slot FROM states WHERE id > ? ORDER BY id LIMIT {_PAGE_OF_ROWS}"
-        return ((_int(row[0]), Location(_int(row[1]), _int(row[2]))) for row in self._paged(sql, []))
+    def states(self) -> Iterator[tuple[int, Location, bytes]]:
+        """Every state with its place and content hash, in the order they were added."""
+        sql = f"SELECT id, segment, slot, content_hash FROM states WHERE id > ? ORDER BY id LIMIT {_PAGE_OF_ROWS}"
+        rows = self._paged(sql, [])
+        return ((_int(row[0]), Location(_int(row[1]), _int(row[2])), _bytes(row[3])) for row in rows)
 
     def tombstones(self) -> list[Location]:
         """Places whose bytes are to be erased."""
@@ -270,11 +273,12 @@ class Catalogue:
         sql = f"{_CHUNK} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"
         return (_chunk(row) for row in self._paged(sql, [document_id]))
 
-    def locate(self, chunk_id: int) -> Location | None:
-        """Where the state of a chunk lies."""
-        sql = "SELECT s.segment, s.slot FROM chunks c JOIN states s ON s.id = c.state_id WHERE c.id = ?"
+    def locate(self, chunk_id: int) -> tuple[Location, bytes] | None:
+        """Where the state of a chunk lies, and its content hash."""
+        sql = """SELECT s.segment, s.slot, s.content_hash FROM chunks c JOIN states s ON s.id = c.state_id
+            WHERE c.id = ?"""
         row = self._one(sql, (chunk_id,))
-        return None if row is None else Location(_int(row[0]), _int(row[1]))
+        return None if row is None else (Location(_int(row[0]), _int(row[1])), _bytes(row[2]))
 
     def visible_chunk_ids(self) -> Iterator[int]:
         """Ids of all chunks of indexed documents, rising."""

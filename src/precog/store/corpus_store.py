@@ -3,65 +3,36 @@
 A commit unit is acknowledged in this order: records written → segment files synced → catalogue committed. Recovery on
 opening to write cuts off every byte the catalogue does not acknowledge and finishes erasures that were interrupted,
 so a process killed at any moment leaves nothing half-visible, and running it again writes the same bytes.
-
-A store knows states as bytes, keys as float32 rows and text as text; it knows no model, no encoder and no index.
 """
 
 import contextlib
-import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from precog.errors import BusyError, CorpusError, DamagedCorpusError, DamagedStateError, StorageError
+from precog.errors import BusyError, CorpusError, StorageError
 from precog.store.batch import Batch
 from precog.store.catalogue import Catalogue
+from precog.store.corpus_reader import CATALOGUE, SEGMENTS, CorpusReader
 from precog.store.failure import guarded
 from precog.store.folder import CorpusFolder, WriterLock, make_folder, sync_folder
 from precog.store.layout import RecordLayout
-from precog.store.record import Location, Record, relocate
-from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
-from precog.store.segment import SegmentReader, SegmentWriter
+from precog.store.record import relocate
+from precog.store.segment import SegmentWriter
 
-CATALOGUE = "catalogue.sqlite"
-SEGMENTS = "segments"
 DEFAULT_SEGMENT_BYTES = 1 << 30
-_META = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "generation")
 
 
-class CorpusStore:
-    """A corpus folder, open.
-
-    Attributes:
-        path: the corpus folder.
-        folder: the numbered folder inside it, where index files may be kept too.
-        settings: what the corpus layer wrote down when it made the corpus.
-        layout: sizes of a record.
-        fingerprint: 32 bytes of what produces the states.
-        key_dim: width of a key.
-    """
+class CorpusStore(CorpusReader):
+    """A corpus folder, open to read or to write."""
 
     def __init__(self, path: Path, folder: Path, catalogue: Catalogue, *, lock: WriterLock | None, write: bool) -> None:
-        self.path = path
-        self.folder = folder
-        self._catalogue = catalogue
+        super().__init__(path, folder, catalogue)
         self._lock = lock
-        meta = {key: catalogue.get_meta(key) for key in _META}
-        try:
-            self.settings: dict[str, object] = json.loads(meta["settings"] or "")
-            self.layout = RecordLayout(**json.loads(meta["layout"] or ""))
-            self.fingerprint = bytes.fromhex(meta["fingerprint"] or "")
-            self.key_dim = int(meta["key_dim"] or "")
-            max_segment_bytes = int(meta["max_segment_bytes"] or "")
-        except (ValueError, TypeError) as error:
-            raise DamagedCorpusError("the catalogue lacks the corpus settings", given=folder / CATALOGUE) from error
-        self._reader = SegmentReader(folder / SEGMENTS, self.layout)
-        self._writer: SegmentWriter | None = None
-        if write:
-            self._writer = SegmentWriter(folder / SEGMENTS, self.layout, max_segment_bytes)
+        self._writer = SegmentWriter(folder / SEGMENTS, self.layout, self.max_segment_bytes) if write else None
 
     @classmethod
     def create(
@@ -147,104 +118,6 @@ class CorpusStore:
         if self._lock is not None:
             self._lock.release()
 
-    @property
-    def generation(self) -> int:
-        """Rises with every commit; index files that carry another one are stale."""
-        return int(self._catalogue.get_meta("generation") or 0)
-
-    @property
-    def is_current(self) -> bool:
-        """False once a replacement has been published: open the corpus again to see it."""
-        return CorpusFolder(self.path).current == self.folder
-
-    # reading
-
-    def documents(self, status: str | None = None) -> Iterator[Document]:
-        """All documents, or those of one status, in the order they were added."""
-        return self._catalogue.documents(status=status)
-
-    def find_documents(self, source: str) -> list[Document]:
-        """The rows of one source: the settled one and, while it is being re-read, the unfinished one."""
-        return list(self._catalogue.documents(source))
-
-    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
-        """The chunks of these ids; those forgotten in the meantime are left out."""
-        return self._catalogue.chunks(chunk_ids)
-
-    def chunks_of(self, document_id: int) -> Iterator[Chunk]:
-        """The chunks of a document in order."""
-        return self._catalogue.chunks_of(document_id)
-
-    def visible_chunk_ids(self) -> Iterator[int]:
-        """Ids of the chunks a search may find, rising: those of indexed documents."""
-        return self._catalogue.visible_chunk_ids()
-
-    def iter_keys(self, chunk_ids: Sequence[int] | None = None) -> Iterator[ChunkKeys]:
-        """Keys of the visible chunks among these, or of all of them, for the dense index; streams."""
-        return self._catalogue.keys(chunk_ids, self.key_dim)
-
-    def iter_texts(self, chunk_ids: Sequence[int] | None = None) -> Iterator[ChunkText]:
-        """Texts of the visible chunks among these, or of all of them, for the lexical index; streams."""
-        return self._catalogue.texts(chunk_ids)
-
-    def read_state(self, chunk_id: int) -> Record:
-        """Reads the state of a chunk: one lookup, one ``pread``, one CRC.
-
-        Raises:
-            DamagedStateError: the record is not what was written; names segment and record.
-            CorpusError: the chunk has been forgotten.
-        """
-        location = self._locate(chunk_id)
-        try:
-            return self._reader.read(location)
-        except DamagedStateError:
-            moved = self._locate(chunk_id)  # a writer may have compacted or forgotten it since the lookup
-            if moved == location:
-                raise
-            return self._reader.read(moved)
-
-    def read(self, location: Location) -> Record:
-        """Reads the record at a place; see ``read_state``."""
-        return self._reader.read(location)
-
-    def prefetch(self, chunk_ids: Iterable[int]) -> None:
-        """Lets the disk start on several states before the first is read."""
-        self._reader.prefetch([self._locate(chunk_id) for chunk_id in chunk_ids])
-
-    def iter_records(self) -> Iterator[tuple[Location, Record | DamagedStateError]]:
-        """Reads and checks every stored state; a damaged one comes as the error that names it."""
-        for _, location in self._catalogue.states():
-            try:
-                yield location, self._reader.read(location)
-            except DamagedStateError as error:
-                yield location, error
-
-    def size(self) -> StoreSize:
-        """Counts and bytes."""
-        counts = self._catalogue.counts()
-        disk_bytes = sum(p.stat().st_blocks * 512 for p in self.path.rglob("*") if p.is_file())
-        return StoreSize(**counts, state_bytes=counts["num_states"] * self.layout.record_bytes, disk_bytes=disk_bytes)
-
-    def checksum(self) -> str:
-        """One sha256 over everything the corpus says: documents, chunks, keys and states, not where they lie.
-
-        Raises:
-            DamagedStateError: a record is not what was written.
-        """
-        digest = hashlib.sha256()
-        for document in sorted(self.documents(), key=lambda d: (d.info.source, d.status)):
-            digest.update(repr((document.info, document.status, document.reason)).encode("utf-8", "surrogatepass"))
-            for chunk in self.chunks_of(document.id):
-                record = self.read_state(chunk.id)
-                digest.update(repr(chunk.info).encode("utf-8", "surrogatepass"))
-                digest.update(self._catalogue.key_bytes(chunk.id))
-                for part in (record.state, record.tau, record.token_ids, record.suffix_array):
-                    digest.update(part.tobytes())
-                digest.update(record.content_hash)
-        return digest.hexdigest()
-
-    # writing
-
     @contextlib.contextmanager
     def batch(self) -> Iterator[Batch]:
         """One commit unit; acknowledged when the ``with`` block has been left without an exception.
@@ -294,9 +167,9 @@ class CorpusStore:
         catalogue.begin()
         try:
             writer.start_new_segment()
-            moves = sorted((location, state_id) for state_id, location in catalogue.states())
-            for location, state_id in moves:
-                self._reader.read(location)
+            moves = sorted((location, state_id, digest) for state_id, location, digest in catalogue.states())
+            for location, state_id, digest in moves:
+                self._read(location, digest)  # a damaged record must not get a fresh checksum
                 target = writer.next_location()
                 writer.append(target, relocate(self._reader.read_bytes(location), target))
                 catalogue.move_state(state_id, target)
@@ -333,8 +206,7 @@ class CorpusStore:
                 found.close()
             with guarded(folder):
                 shutil.rmtree(folder)
-        max_segment_bytes = int(self._catalogue.get_meta("max_segment_bytes") or DEFAULT_SEGMENT_BYTES)
-        catalogue = _fill(folder, settings, layout, fingerprint, key_dim, max_segment_bytes)
+        catalogue = _fill(folder, settings, layout, fingerprint, key_dim, self.max_segment_bytes)
         replacement = CorpusStore(self.path, folder, catalogue, lock=None, write=True)
         replacement._recover(allow_damaged=False)
         return replacement
@@ -348,12 +220,6 @@ class CorpusStore:
         home.remove_others()
         self.close()
 
-    def _locate(self, chunk_id: int) -> Location:
-        location = self._catalogue.locate(chunk_id)
-        if location is None:
-            raise CorpusError("this chunk is no longer in the corpus", given=chunk_id, hint="ask again")
-        return location
-
     def _writable(self) -> SegmentWriter:
         if self._writer is None:
             raise CorpusError("the corpus is open to read only", given=self.path)
@@ -364,6 +230,9 @@ class CorpusStore:
         self._writable().recover(self._catalogue.segments(), next_number, allow_damaged=allow_damaged)
 
     def _recover(self, *, allow_damaged: bool) -> None:
+        with guarded(self.path):
+            for leftover in (*self.path.glob("*.tmp"), *self.folder.glob("*.tmp")):
+                leftover.unlink()
         self._cut_back(allow_damaged=allow_damaged)
         self._erase_tombstones()
 

@@ -1,0 +1,161 @@
+"""What anybody may ask of an open corpus: documents, chunks, keys, texts and states.
+
+It knows states as bytes, keys as float32 rows and text as text; it knows no model, no encoder and no index.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
+from precog.store.catalogue import Catalogue
+from precog.store.folder import CorpusFolder
+from precog.store.layout import RecordLayout
+from precog.store.record import Location, Record
+from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
+from precog.store.segment import SegmentReader
+
+CATALOGUE = "catalogue.sqlite"
+SEGMENTS = "segments"
+_META = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "generation")
+
+
+class CorpusReader:
+    """A corpus folder, open to read; safe to use from several threads.
+
+    Attributes:
+        path: the corpus folder.
+        folder: the numbered folder inside it, where index files may be kept too.
+        settings: what the corpus layer wrote down when it made the corpus.
+        layout: sizes of a record.
+        fingerprint: 32 bytes of what produces the states.
+        key_dim: width of a key.
+        max_segment_bytes: a segment file that would grow beyond it is followed by a new one.
+    """
+
+    def __init__(self, path: Path, folder: Path, catalogue: Catalogue) -> None:
+        self.path = path
+        self.folder = folder
+        self._catalogue = catalogue
+        meta = {key: catalogue.get_meta(key) for key in _META}
+        try:
+            self.settings: dict[str, object] = json.loads(meta["settings"] or "")
+            self.layout = RecordLayout(**json.loads(meta["layout"] or ""))
+            self.fingerprint = bytes.fromhex(meta["fingerprint"] or "")
+            self.key_dim = int(meta["key_dim"] or "")
+            self.max_segment_bytes = int(meta["max_segment_bytes"] or "")
+        except (ValueError, TypeError) as error:
+            raise DamagedCorpusError("the catalogue lacks the corpus settings", given=folder / CATALOGUE) from error
+        self._reader = SegmentReader(folder / SEGMENTS, self.layout)
+
+    @property
+    def generation(self) -> int:
+        """Rises with every commit; index files that carry another one are stale."""
+        return int(self._catalogue.get_meta("generation") or 0)
+
+    @property
+    def is_current(self) -> bool:
+        """False once a replacement has been published: open the corpus again to see it."""
+        return CorpusFolder(self.path).current == self.folder
+
+    def documents(self, status: str | None = None) -> Iterator[Document]:
+        """All documents, or those of one status, in the order they were added."""
+        return self._catalogue.documents(status=status)
+
+    def find_documents(self, source: str) -> list[Document]:
+        """The rows of one source: the settled one and, while it is being re-read, the unfinished one."""
+        return list(self._catalogue.documents(source))
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks of these ids; those forgotten in the meantime are left out."""
+        return self._catalogue.chunks(chunk_ids)
+
+    def chunks_of(self, document_id: int) -> Iterator[Chunk]:
+        """The chunks of a document in order."""
+        return self._catalogue.chunks_of(document_id)
+
+    def visible_chunk_ids(self) -> Iterator[int]:
+        """Ids of the chunks a search may find, rising: those of indexed documents."""
+        return self._catalogue.visible_chunk_ids()
+
+    def iter_keys(self, chunk_ids: Sequence[int] | None = None) -> Iterator[ChunkKeys]:
+        """Keys of the visible chunks among these, or of all of them, for the dense index; streams."""
+        return self._catalogue.keys(chunk_ids, self.key_dim)
+
+    def iter_texts(self, chunk_ids: Sequence[int] | None = None) -> Iterator[ChunkText]:
+        """Texts of the visible chunks among these, or of all of them, for the lexical index; streams."""
+        return self._catalogue.texts(chunk_ids)
+
+    def read_state(self, chunk_id: int) -> Record:
+        """Reads the state of a chunk: one lookup, one ``pread``, one CRC.
+
+        Raises:
+            DamagedStateError: the record is not what was written; names segment and record.
+            CorpusError: the chunk has been forgotten.
+        """
+        place = self._locate(chunk_id)
+        try:
+            return self._read(*place)
+        except DamagedStateError:
+            if not self.is_current:
+                hint = "open the corpus again"
+                raise CorpusError("the corpus has been replaced by a new one", given=self.path, hint=hint) from None
+            moved = self._locate(chunk_id)  # a writer may have compacted or forgotten it since the lookup
+            if moved == place:
+                raise
+            return self._read(*moved)
+
+    def read(self, location: Location) -> Record:
+        """Reads and checks the record at a place, whatever the catalogue says of it; see ``read_state``."""
+        return self._reader.read(location)
+
+    def prefetch(self, chunk_ids: Iterable[int]) -> None:
+        """Lets the disk start on several states before the first is read."""
+        self._reader.prefetch([self._locate(chunk_id)[0] for chunk_id in chunk_ids])
+
+    def iter_records(self) -> Iterator[tuple[Location, Record | DamagedStateError]]:
+        """Reads and checks every stored state; a damaged one comes as the error that names it."""
+        for _, location, expected in self._catalogue.states():
+            try:
+                yield location, self._read(location, expected)
+            except DamagedStateError as error:
+                yield location, error
+
+    def size(self) -> StoreSize:
+        """Counts and bytes."""
+        counts = self._catalogue.counts()
+        disk_bytes = sum(p.stat().st_blocks * 512 for p in self.path.rglob("*") if p.is_file())
+        return StoreSize(**counts, state_bytes=counts["num_states"] * self.layout.record_bytes, disk_bytes=disk_bytes)
+
+    def checksum(self) -> str:
+        """One sha256 over everything the corpus says: documents, chunks, keys and states, not where they lie.
+
+        Raises:
+            DamagedStateError: a record is not what was written.
+        """
+        digest = hashlib.sha256()
+        for document in sorted(self.documents(), key=lambda d: (d.info.source, d.status)):
+            digest.update(repr((document.info, document.status, document.reason)).encode("utf-8", "surrogatepass"))
+            for chunk in self.chunks_of(document.id):
+                record = self.read_state(chunk.id)
+                digest.update(repr(chunk.info).encode("utf-8", "surrogatepass"))
+                digest.update(self._catalogue.key_bytes(chunk.id))
+                for part in (record.state, record.tau, record.token_ids, record.suffix_array):
+                    digest.update(part.tobytes())
+                digest.update(record.content_hash)
+        return digest.hexdigest()
+
+    def _locate(self, chunk_id: int) -> tuple[Location, bytes]:
+        place = self._catalogue.locate(chunk_id)
+        if place is None:
+            raise CorpusError("this chunk is no longer in the corpus", given=chunk_id, hint="ask again")
+        return place
+
+    def _read(self, location: Location, expected: bytes) -> Record:
+        record = self._reader.read(location)
+        if record.content_hash != expected:
+            # whole and in its place, but of another time: a segment file from a backup, for instance
+            given = f"{record.content_hash.hex()[:12]}, the catalogue says {expected.hex()[:12]}"
+            raise DamagedStateError(f"{location} holds another state", given=given, hint="index its document again")
+        return record
