@@ -9,7 +9,7 @@ from pathlib import Path
 
 import docx
 import pytest
-from pypdf import PdfReader, PdfWriter
+from pypdf import PageObject, PdfReader, PdfWriter
 from reportlab.lib.pagesizes import A4
 from reportlab.pdfgen.canvas import Canvas
 
@@ -226,6 +226,21 @@ def test_html_declares_its_own_encoding_wrongly_and_is_still_read(tmp_path) -> N
     assert "jetée en pierre" in document_text(load(write(tmp_path / "a.html", page)))
 
 
+def test_html_in_the_encoding_it_declares_and_with_an_xml_declaration(tmp_path) -> None:
+    page = PAGE.replace("<head>", '<head><meta charset="windows-1251">').replace("stone pier", "каменный причал")
+    assert "каменный причал" in document_text(load(write(tmp_path / "a.html", page.encode("cp1251"))))
+    strict = '<?xml version="1.0" encoding="utf-8"?>\n' + PAGE
+    assert "built in 1874" in document_text(load(write(tmp_path / "b.xhtml", strict)))
+
+
+def test_deeply_nested_html_is_read_or_refused_in_one_line(tmp_path) -> None:
+    path = write(tmp_path / "a.html", "<div>" * 50_000 + "deep words")
+    try:
+        assert "deep words" in document_text(load(path))
+    except DocumentError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+
+
 # PDF
 
 
@@ -247,6 +262,31 @@ def test_pdf_pages_and_paragraphs(tmp_path) -> None:
         (1, "A second paragraph.\n\n"),
         (2, "Page two.\n\n"),
     ]
+
+
+def test_a_damaged_page_does_not_lose_the_others(tmp_path, monkeypatch) -> None:
+    extract_text = PageObject.extract_text
+
+    def fail(page: PageObject) -> str:
+        text = extract_text(page)
+        if "second" in text:
+            raise ValueError("bad\nfont")
+        return text
+
+    monkeypatch.setattr(PageObject, "extract_text", fail)
+    heard: list[str] = []
+    path = pdf_file(tmp_path / "a.pdf", ["first page", "second page", "third page"])
+    texts = [block.text for block in load(path).blocks(heard.append)]
+    assert texts == ["first page\n\n", "third page\n\n"]
+    assert heard == ["page 2 is damaged: bad font", "1 of 3 pages have no text: 2"]
+    assert "bad font" in refusal(pdf_file(tmp_path / "b.pdf", ["second page"]))
+
+
+def test_a_heading_line_is_no_part_of_the_paragraph_below(tmp_path) -> None:
+    page = "1 Introduction\nThe harbour was finished in the year 1874 after a long dispute\nabout its cost."
+    texts = [block.text for block in blocks_of(pdf_file(tmp_path / "a.pdf", [page]))]
+    assert texts[0] == "1 Introduction\n\n"
+    assert len(texts) == 2
 
 
 def test_a_scanned_pdf_is_a_visible_failure(tmp_path) -> None:

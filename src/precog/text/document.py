@@ -111,7 +111,7 @@ class Document:
             for part in _bounded(text):
                 yield Block(part, start, draft.kind, draft.page, headings, draft.lead)
                 start += len(part)
-            anything = anything or not text.isspace()
+            anything = anything or bool(text and not text.isspace())
             if draft.kind == "heading" and draft.title:
                 path.append((draft.level, _clean(draft.title)[:_MAX_TITLE_CHARS]))
         if not anything:

@@ -1,6 +1,7 @@
 """Which encoding the bytes of a text file are in, or that they are no text."""
 
 import codecs
+import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z][\w.:-]{1,30})""", re.IGNORECASE)
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\b\x1b")
 _CONTROL_BYTES = bytes(sorted(_CONTROLS))
 _CONTROL_CHARS = frozenset(map(chr, _CONTROLS)) | frozenset(map(chr, range(0x7F, 0xA0))) - {"\x85"}
@@ -114,6 +116,17 @@ def text_lines(stream: BinaryIO, encoding: str) -> Iterator[str]:
     with TextIOWrapper(stream, encoding=encoding, errors=errors, newline=None) as text:
         while line := text.readline(_MAX_LINE_CHARS):
             yield line
+
+
+def declared_encoding(head: bytes) -> str:
+    """The encoding that a web page names for itself; "" if it names none that exists."""
+    match = _CHARSET.search(head[:4096])
+    if match is None:
+        return ""
+    try:
+        return codecs.lookup(match[1].decode("ascii")).name
+    except LookupError:
+        return ""
 
 
 def is_binary(head: bytes) -> bool:

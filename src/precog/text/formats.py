@@ -1,5 +1,6 @@
 """Which format a source is in: by its first bytes where they tell, else by the ending of its name."""
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
@@ -65,6 +66,7 @@ _BY_ENDING |= {
     for language, endings in _LANGUAGES.items()
     for ending in endings.split()
 }
+_JSON_START = re.compile(rb'\[?\s*\{\s*"')
 _SIGNATURES = (
     (b"\x89PNG", "an image"),
     (b"\xff\xd8\xff", "an image"),
@@ -78,6 +80,7 @@ _SIGNATURES = (
     (b"\x7fELF", "a program"),
     (b"MZ\x90", "a program"),
     (b"SQLite format 3", "a database"),
+    (b"{\\rtf", "a rich-text file"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an encrypted or an old binary office file"),
 )
 
@@ -112,7 +115,7 @@ def recognise(name: str, head: bytes) -> Format:
     start = head[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return _HTML
-    if start.startswith((b'{"', b'[{"')):
+    if _JSON_START.match(start):
         first_line = head.lstrip().split(b"\n", 1)[0].strip()
         return _JSONL if first_line.startswith(b"{") and first_line.endswith(b"}") else _JSON
     return _PLAIN

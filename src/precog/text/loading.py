@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from precog.errors import DocumentError
 from precog.text.document import Document, Draft, Warn
-from precog.text.encoding import detect_encoding, survey, text_lines
+from precog.text.encoding import declared_encoding, detect_encoding, survey, text_lines
 from precog.text.formats import Family, Format, recognise
 from precog.text.loaders.code import code
 from precog.text.loaders.docx import docx_document
@@ -55,6 +55,8 @@ def _load(source: Source) -> Document:
         encoding, certain = "", True
     else:
         encoding, certain = detect_encoding(facts)
+        if found.family == "html" and not certain:
+            encoding = declared_encoding(facts.head) or encoding
 
     def drafts(warn: Warn) -> Iterator[Draft]:
         return _drafts(source, found, encoding, certain, warn)
@@ -78,6 +80,9 @@ def _drafts(source: Source, found: Format, encoding: str, certain: bool, warn: W
         raise _named(error, source) from error
     except OSError as error:
         raise DocumentError("it cannot be read", given=source.name, hint=error.strerror) from error
+    except Exception as error:  # whatever a damaged file makes a parser of others raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise DocumentError("it is damaged", given=f"{source.name}, {reason}") from error
 
 
 def _watched(lines: Iterable[str], encoding: str, warn: Warn) -> Iterator[str]:

@@ -249,7 +249,7 @@ def _reason(path: Path, real_root: str, rules: IgnoreRules, include_all: bool) -
         return "key or password file"
     if is_folder and (name in _ENVIRONMENTS or any((path / mark).exists() for mark in _ENVIRONMENT_MARKS)):
         return "environment"
-    if name.startswith("."):
+    if name.startswith((".", "~$")):  # "~$" opens the lock files of office programs
         return "hidden"
     if rules.ignores(path, is_folder):
         return "named by .gitignore"

@@ -60,7 +60,7 @@ def _parse(page: str) -> tuple[_Element | None, str, list[str]]:
                 return None, "", [" ".join(page.split())]
             title = " ".join((tree.findtext(".//title") or "").split())
             visible = _visible(tree)
-            found = bare_extraction(tree, favor_recall=True, include_tables=True, include_comments=True, as_dict=False)
+            found = bare_extraction(tree, favor_recall=True, include_tables=True, include_comments=False, as_dict=False)
     except Exception as error:  # a damaged page can raise anything from inside the parsers
         raise DocumentError("it is damaged HTML", given=" ".join(str(error).split())[:200]) from error
     return getattr(found, "body", None), title, visible

@@ -8,7 +8,7 @@ from statistics import median
 from typing import BinaryIO
 
 from pypdf import PdfReader
-from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
+from pypdf.errors import DependencyError, FileNotDecryptedError
 
 from precog.errors import DocumentError
 from precog.text.document import Draft, Warn
@@ -26,20 +26,29 @@ _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]$")
 def pdf(stream: BinaryIO, warn: Warn) -> Iterator[Draft]:
     """Reads a PDF page by page.
 
+    A damaged page is told and passed over, and so it is told when more than a fifth of the pages have no text.
+
     Raises:
         DocumentError: it is encrypted, truncated, damaged, or no page has text (a scan).
     """
     reader = _open(stream)
     num_pages = _num_pages(reader)
     silent: list[int] = []
+    damage = ""
     for number in range(1, num_pages + 1):
-        text = _page_text(reader, number)
+        try:
+            text = _page_text(reader, number)
+        except _DamagedPage as error:
+            warn(f"page {number} is damaged: {error}")
+            text, damage = "", str(error)
         drafts = list(_paragraphs(text, number))
         if not drafts:
             silent.append(number)
         yield from drafts
         if number % _PAGES_BETWEEN_PURGES == 0:
             reader.resolved_objects.clear()
+    if len(silent) == num_pages and damage:
+        raise DocumentError("it is a damaged PDF", given=damage)
     if len(silent) == num_pages:
         raise DocumentError(
             f"none of its {num_pages} pages has text: it is a scan or pictures only",
@@ -47,6 +56,10 @@ def pdf(stream: BinaryIO, warn: Warn) -> Iterator[Draft]:
         )
     if len(silent) > _MAX_SILENT_SHARE * num_pages:
         warn(f"{len(silent)} of {num_pages} pages have no text: {_ranges(silent)}")
+
+
+class _DamagedPage(Exception):
+    """One page cannot be read."""
 
 
 def _open(stream: BinaryIO) -> PdfReader:
@@ -92,8 +105,8 @@ def _page_text(reader: PdfReader, number: int) -> str:
             return reader.pages[number - 1].extract_text()
     except (DependencyError, FileNotDecryptedError) as error:
         raise _encrypted() from error
-    except (PyPdfError, Exception) as error:
-        raise DocumentError(f"page {number} of the PDF is damaged", given=_one_line(error)) from error
+    except Exception as error:
+        raise _DamagedPage(_one_line(error)) from error
 
 
 def _encrypted() -> DocumentError:
@@ -110,15 +123,18 @@ def _paragraphs(text: str, page: int) -> Iterator[Draft]:
     widths = [len(line) for line in lines if line]
     if not widths:
         return
-    full_width = 0.7 * median(sorted(widths)[len(widths) // 2 :])
+    full_width = median(sorted(widths)[len(widths) // 2 :])
     words = ""
     for line in lines:
         if line:
             if _HYPHENATED.search(words[-2:]) and line[0].islower():
                 words = words[:-1] + line
+            elif words and len(words) < 0.5 * full_width and not line[0].islower():
+                yield Draft(words + "\n\n", page=page)  # a short line that does not run on: a heading, an entry
+                words = line
             else:
                 words = f"{words} {line}" if words else line
-        if words and (not line or (len(line) < full_width and _SENTENCE_END.search(line[-8:]))):
+        if words and (not line or (len(line) < 0.7 * full_width and _SENTENCE_END.search(line[-8:]))):
             yield Draft(words + "\n\n", page=page)
             words = ""
     if words:
