@@ -78,7 +78,8 @@ _TYPED = re.compile(
 )
 _NP = r"(?:[a-z][a-z’'-]+ ){0,2}[a-z][a-z’'-]{2,}"
 _PHRASE = re.compile(
-    r"\b(?:the|a|an|its|his|her|their|of|by|for|with|into|as|from|through|in|and|or|include|including|called|was|were|is|are) "
+    r"\b(?:the|a|an|its|his|her|their|of|by|for|with|into|as|from|through|in|and|or|include|including|called|was|were|"
+    r"is|are) "
     rf"(?P<np>{_NP}(?: (?:of|and|in|for) (?:the )?{_NP}|(?: of [A-Z]\w+))?)(?=[\s,.;:)])"
 )
 _REASON = re.compile(
