@@ -50,7 +50,7 @@ PAGE = """<!doctype html><html><head><title>Harbour guide</title><style>p {}</st
 <nav><a href="/">Home</a></nav><main><h1>The harbour</h1>
 <p>The stone pier was built in 1874 and is <b>still</b> used by fishing boats in every season of the year.</p>
 <h2>Tides</h2><p>At spring tide the water rises by more than four metres, and the old steps disappear under it.</p>
-<ul><li>High water at noon</li><li>Low water at six</li></ul>
+<ul><li>High water at noon<ul><li>later in winter</li></ul></li><li>Low water at six</li></ul>
 <table><tr><th>boat</th><th>length</th></tr><tr><td>Aurora</td><td>12</td></tr></table>
 <pre><code>if tide:
     wait()</code></pre></main><script>var secret = 1;</script></body></html>"""
@@ -69,7 +69,7 @@ def test_html_blocks(tmp_path) -> None:
             "paragraph",
             "At spring tide the water rises by more than four metres, and the old steps disappear under it.",
         ),
-        ("paragraph", "- High water at noon\n- Low water at six"),
+        ("paragraph", "- High water at noon\n  - later in winter\n- Low water at six"),
         ("table", "boat | length\nAurora | 12"),
         ("code", "if tide:\n    wait()"),
     ]

@@ -108,9 +108,7 @@ def _block(element: _Element) -> Iterator[Draft]:
     elif element.tag == "code" and words:
         yield Draft(text.strip("\n") + "\n\n", kind="code")
     elif element.tag == "list":
-        items = [" ".join(_text_of(item).split()) for item in element.iter("item")]
-        lines = "".join(f"- {item}\n" for item in items if item)
-        if lines:
+        if lines := "".join(_items(element, 0)):
             yield Draft(lines + "\n")
     elif element.tag in ("p", "item") and element.find(".//table") is None and element.find(".//list") is None:
         if words:
@@ -119,15 +117,26 @@ def _block(element: _Element) -> Iterator[Draft]:
         yield from _drafts(element)
 
 
-def _text_of(element: _Element) -> str:
-    parts: list[str] = []
-    for node in element.iter():
-        if node.tag == "lb":
+def _items(element: _Element, depth: int) -> Iterator[str]:
+    """The lines of a list; a list inside an item is indented below it."""
+    for item in element:
+        inner = [item] if item.tag == "list" else item.findall("list")
+        words = "" if item.tag == "list" else " ".join(_text_of(item, without="list").split())
+        if words:
+            yield f"{'  ' * depth}- {words}\n"
+        for nested in inner:
+            yield from _items(nested, depth + 1)
+
+
+def _text_of(element: _Element, without: str = "") -> str:
+    """All text in an element, leaving out the elements of one tag right below it."""
+    parts = [element.text or ""]
+    for child in element:
+        if child.tag == "lb":
             parts.append("\n")
-        elif isinstance(node.tag, str):
-            if node is not element and node.tag in ("p", "item", "cell", "list", "row"):
+        elif isinstance(child.tag, str) and child.tag != without:
+            if child.tag in ("p", "item", "cell", "list", "row"):
                 parts.append(" ")
-            parts.append(node.text or "")
-        if node is not element:
-            parts.append(node.tail or "")
+            parts.append(_text_of(child))
+        parts.append(child.tail or "")
     return "".join(parts)

@@ -4,7 +4,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator
-from statistics import median
+from math import ceil
 from typing import BinaryIO
 
 from pypdf import PdfReader
@@ -20,6 +20,8 @@ _TAIL_BYTES = 4_096
 _MAX_SILENT_SHARE = 0.2
 _PAGES_BETWEEN_PURGES = 16
 _SENTENCE_END = re.compile(r"[.!?:;…。！？]['\"”’»)\]]*$")
+_BULLET = re.compile(r"[•‣▪◦●○■□–—*·-] ")
+_CONTROLS = dict.fromkeys((*range(32), *range(128, 160)), " ") | {0x7F: "•"}
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-\u00ad\u2010]$")
 
 
@@ -118,27 +120,35 @@ def _one_line(error: Exception) -> str:
 
 
 def _paragraphs(text: str, page: int) -> Iterator[Draft]:
-    """Joins the printed lines of a page into paragraphs, and words that a line end had parted."""
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    widths = [len(line) for line in lines if line]
+    """Joins the printed lines of a page into paragraphs, and words that a line end had parted.
+
+    A paragraph ends at a blank line, after a sentence whose line had room for the next word, and where a short line
+    that does not run on (a heading) stands above a full one. Short lines among themselves stay lines.
+    """
+    lines = [" ".join(line.translate(_CONTROLS).split()) for line in text.splitlines()]
+    widths = sorted(len(line) for line in lines if line)
     if not widths:
         return
-    full_width = median(sorted(widths)[len(widths) // 2 :])
-    words = ""
-    for line in lines:
-        if line:
-            if _HYPHENATED.search(words[-2:]) and line[0].islower():
-                words = words[:-1] + line
-            elif words and len(words) < 0.5 * full_width and not line[0].islower():
-                yield Draft(words + "\n\n", page=page)  # a short line that does not run on: a heading, an entry
+    full_width = widths[ceil(0.9 * (len(widths) - 1))]
+    words = before = ""
+    for line in [*lines, ""]:
+        if not words:
+            words = line
+        elif line and _HYPHENATED.search(words[-2:]) and line[0].islower():
+            words = words[:-1] + line
+        elif line and _BULLET.match(line):
+            words += "\n" + line
+        else:
+            is_short = len(before) < 0.6 * full_width and not line[:1].islower()
+            had_room = len(before) + 1 + len(line.split(" ", 1)[0]) <= 0.92 * full_width
+            if line and is_short and len(line) < 0.6 * full_width:
+                words += "\n" + line
+            elif not line or is_short or (had_room and _SENTENCE_END.search(before[-8:])):
+                yield Draft(words + "\n\n", page=page)
                 words = line
             else:
-                words = f"{words} {line}" if words else line
-        if words and (not line or (len(line) < 0.7 * full_width and _SENTENCE_END.search(line[-8:]))):
-            yield Draft(words + "\n\n", page=page)
-            words = ""
-    if words:
-        yield Draft(words + "\n\n", page=page)
+                words += " " + line
+        before = line
 
 
 def _ranges(numbers: list[int]) -> str:
