@@ -141,9 +141,10 @@ def _paragraphs(text: str, page: int) -> Iterator[Draft]:
         else:
             is_short = len(before) < 0.6 * full_width and not line[:1].islower()
             had_room = len(before) + 1 + len(line.split(" ", 1)[0]) <= 0.92 * full_width
-            if line and is_short and len(line) < 0.6 * full_width:
+            ends = had_room and _SENTENCE_END.search(before[-8:]) is not None
+            if line and is_short and not ends and len(line) < 0.6 * full_width:
                 words += "\n" + line
-            elif not line or is_short or (had_room and _SENTENCE_END.search(before[-8:])):
+            elif not line or is_short or ends:
                 yield Draft(words + "\n\n", page=page)
                 words = line
             else:
