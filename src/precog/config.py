@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 from precog.errors import UsageError
 
@@ -114,7 +115,7 @@ class Settings:
     threads: int | None = None
     corpus: str | None = None
     encoder: str | None = None
-    retrieval: str = "hybrid"
+    retrieval: Literal["hybrid", "dense", "bm25"] = "hybrid"
     debug: bool = False
 
     @property

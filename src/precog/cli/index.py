@@ -71,7 +71,7 @@ def index(
     Run it again after files have changed, or after an interruption: only what is new is read.
     """
     settings = resolve(
-        {"corpus": corpus and str(corpus), "model": model, "device": device, "threads": threads, "encoder": encoder}
+        {"corpus": options.text(corpus), "model": model, "device": device, "threads": threads, "encoder": encoder}
     )
     request = IndexRequest(
         paths=tuple(paths or ()),
@@ -95,7 +95,7 @@ def index(
     if as_json:
         print_json(report.to_json())
     else:
-        _print_summary(report, settings.corpus_folder)
+        print_summary(report, settings.corpus_folder)
     return 0 if report.anything or report.pruned else 1
 
 
@@ -154,7 +154,8 @@ def _print_remarks(report: IngestReport) -> None:
         err.print(f"[dim]passed over: {escape(counts)} (--all reads also what is hidden or ignored)[/]")
 
 
-def _print_summary(report: IngestReport, corpus: Path) -> None:
+def print_summary(report: IngestReport, corpus: Path) -> None:
+    """What a run did, for people."""
     parts = [
         f"{count} {name}"
         for count, name in (

@@ -42,3 +42,8 @@ Retrieval = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, last on stdout.")]
+
+
+def text(path: Path | None) -> str | None:
+    """A path as the settings take it."""
+    return None if path is None else str(path)

@@ -36,7 +36,7 @@ class IndexRequest:
 
     paths: tuple[str, ...]
     corpus: Path
-    model: ModelChoice = ModelChoice()
+    model: ModelChoice = field(default_factory=ModelChoice)
     encoder: str | None = None
     include_all: bool = False
     prune: bool = False
@@ -105,7 +105,8 @@ def _check(wanted: Mapping[str, object]) -> None:
     if wanted.get("encode_mode", "once") not in modes:
         raise UsageError("--encode: no such way of reading", given=wanted["encode_mode"], expected=", ".join(modes))
     chunk_tokens, overlap = wanted.get("chunk_tokens", 256), wanted.get("overlap", 0)
-    assert isinstance(chunk_tokens, int) and isinstance(overlap, int)
+    assert isinstance(chunk_tokens, int)
+    assert isinstance(overlap, int)
     if not MIN_MAX_TOKENS <= chunk_tokens <= MOST_CHUNK_TOKENS:
         expected = f"{MIN_MAX_TOKENS} to {MOST_CHUNK_TOKENS}"
         raise UsageError("--chunk-tokens is out of range", given=chunk_tokens, expected=expected)

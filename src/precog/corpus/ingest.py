@@ -1,35 +1,28 @@
 """Documents ▸ chunks ▸ states and keys ▸ store: streaming, idempotent, resumable.
 
-At any time one commit unit is in memory (see `unit`). While the model reads a unit's chunks, a second thread makes
-their keys. A document is known by its bytes: one that has not changed is not read again, and one that has replaces
-what it said before in the very step that makes its new version visible.
+At any time one commit unit is in memory (see `unit`). A document is known by its bytes: one that has not changed is
+not read again, and one that has replaces what it said before in the very step that makes its new version visible.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-
-import numpy as np
-from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.sources import has_vanished
-from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit, units
+from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
+from precog.corpus.writer import ReadStates, UnitWriter
 from precog.encoders import Encoder
-from precog.corpus.suffixes import suffix_array
 from precog.errors import DocumentError
-from precog.state import LayerSubset, State, codec_named, foreign
-from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
+from precog.state import foreign
+from precog.store import CorpusStore, DocumentInfo
 from precog.store import Document as Row
 from precog.text.chunking.strategy import Strategy, chunk_document
 from precog.text.document import Document
 from precog.text.loading import load_document
 from precog.text.sources import Source, SourceList
-
-TokenIds = tuple[int, ...]
 
 
 class Ingest:
@@ -54,12 +47,10 @@ class Ingest:
         self._backbone = backbone
         self._encoder = encoder
         self._settings = settings_of(store)
-        self._codec = codec_named(self._settings.codec)
-        self._layers = LayerSubset.parse(self._settings.layers, backbone.spec.layers)
+        self._writer = UnitWriter(store, ReadStates(backbone, self._settings), encoder)
         self._progress = progress or Silent()
         self._report = IngestReport()
         self._done_bytes = 0
-        self._num_tokens = 0
 
     def run(self, found: SourceList, *, prune: bool = False) -> IngestReport:
         """Brings the corpus up to date with the sources.
@@ -75,9 +66,11 @@ class Ingest:
         report = self._report
         report.skipped = dict(found.skipped)
         self._progress.start(sum(map(size_of, found.sources)))
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="keys") as pool:
+        with self._writer as writer:
             for unit in units(self._events(found.sources, prune)):
-                self._commit(unit, pool)
+                writer.commit(unit)
+                self._advance(self._done_bytes)
+        report.states = writer.num_states
         refresh_index(self._store, self._encoder.fingerprint)
         report.elapsed_sec = time.perf_counter() - started
         return report
@@ -175,66 +168,9 @@ class Ingest:
                 self._report.pruned += 1
                 yield Drop(row.id)
 
-    def _commit(self, unit: Unit, pool: ThreadPoolExecutor) -> None:
-        chunks = unit.chunks
-        distinct = dict.fromkeys(chunk.token_ids for chunk in chunks)
-        texts = {chunk.token_ids: chunk.full_text for chunk in chunks}
-        future = pool.submit(self._encoder.encode_passages, [texts[ids] for ids in distinct])
-        with self._store.batch() as batch:
-            known = {ids: batch.find_state(ids) for ids in distinct}
-            unread = [ids for ids, state_id in known.items() if state_id is None]
-            states = dict(zip(unread, self._backbone.encode_chunks(unread), strict=True))
-            keys = dict(zip(distinct, future.result(), strict=True))
-            self._apply(batch, unit.events, states, keys)
-        self._report.states += len(unread)
-        self._num_tokens += sum(len(chunk.token_ids) for chunk in chunks)
-        self._advance(self._done_bytes)
-
-    def _apply(
-        self,
-        batch: Batch,
-        events: Iterable[Event],
-        states: dict[TokenIds, State],
-        keys: dict[TokenIds, Float32[np.ndarray, "windows E"]],
-    ) -> None:
-        open_rows: dict[str, int] = {}
-
-        def row_of(info: DocumentInfo) -> int:
-            if info.source not in open_rows:
-                open_rows[info.source] = batch.begin_document(info).id
-            return open_rows[info.source]
-
-        for event in events:
-            match event:
-                case Take(info, chunk):
-                    state_id = self._store_state(batch, chunk.token_ids, states.get(chunk.token_ids))
-                    described = ChunkInfo(chunk.index, chunk.page, chunk.span, chunk.text, chunk.context)
-                    batch.add_chunk(row_of(info), described, state_id=state_id, keys=keys[chunk.token_ids])
-                case Finish(info):
-                    batch.finish_document(row_of(info), info)
-                    del open_rows[info.source]
-                case Fail(info, reason):
-                    batch.fail_document(info, reason)
-                    open_rows.pop(info.source, None)
-                case Drop(document_id):
-                    batch.delete_document(document_id)
-
-    def _store_state(self, batch: Batch, token_ids: TokenIds, state: State | None) -> int:
-        found = batch.find_state(token_ids)
-        if found is not None:
-            return found
-        if state is None:  # stored when this unit began, and dropped since by an event before this one
-            state = self._backbone.encode_chunks([token_ids])[0]
-        return batch.add_state(
-            token_ids,
-            state=self._codec.encode(state, self._backbone.spec, self._layers),
-            tau=state.decay_time.numpy(),
-            suffix_array=suffix_array(token_ids),
-        )
-
     def _advance(self, done_bytes: int) -> None:
         self._done_bytes = done_bytes
-        self._progress.advance(done_bytes, self._num_tokens)
+        self._progress.advance(done_bytes, self._writer.num_tokens)
 
 
 def size_of(source: Source) -> int:

@@ -18,10 +18,11 @@ _UNIT_EVENTS = 256
 
 @dataclass(frozen=True)
 class Take:
-    """Add a chunk to a document."""
+    """Add a chunk to a document; ``copy_of`` names the same chunk in another store that holds its state."""
 
     info: DocumentInfo
     chunk: Chunk
+    copy_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ class Unit:
     events: list[Event] = field(default_factory=list)
 
     @property
-    def chunks(self) -> list[Chunk]:
-        """Its chunks, in order."""
-        return [event.chunk for event in self.events if isinstance(event, Take)]
+    def takes(self) -> list[Take]:
+        """The events that add a chunk, in order."""
+        return [event for event in self.events if isinstance(event, Take)]
 
 
 def units(events: Iterable[Event]) -> Iterator[Unit]:

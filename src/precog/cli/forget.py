@@ -1,0 +1,35 @@
+"""``precog forget``: a document leaves, and every byte of the corpus is searched for it."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from precog.cli import options
+from precog.cli.output import human_bytes, out, print_json
+from precog.config import resolve
+from precog.corpus.forget import forget_document
+from precog.text.tokenizer import load_mistral_tokenizer
+
+
+def forget(
+    document: Annotated[str, typer.Option("--document", metavar="D", help="As `precog list` shows it, or its path.")],
+    corpus: options.Corpus = None,
+    as_json: options.Json = False,
+) -> int:
+    """Remove a document and prove that no byte of it is left."""
+    settings = resolve({"corpus": options.text(corpus)})
+    report = forget_document(settings.corpus_folder, document, load_mistral_tokenizer())
+    if as_json:
+        print_json(report.to_json())
+    else:
+        for name in report.forgotten:
+            out.print(f"[bold]forgotten[/] {escape(name)}")
+        out.print(
+            f"searched {report.files_searched} files ({human_bytes(report.bytes_searched)}) for "
+            f"{report.searched_for} pieces of its text, tokens, keys and states: "
+            f"[{'red' if report.hits else 'green'}]{report.hits} found[/]"
+        )
+        for other in report.outside:
+            out.print(f"[yellow]also said by[/] {escape(str(other['document']))} ({other['windows']} pieces)")
+    return 1 if report.hits else 0

@@ -1,0 +1,51 @@
+"""``precog info``: what a corpus holds, what made it, and what it costs."""
+
+from dataclasses import asdict
+
+from rich.markup import escape
+
+from precog.cli import options
+from precog.cli.output import human_bytes, out, print_json
+from precog.config import resolve
+from precog.corpus.corpus import settings_of
+from precog.store import CorpusStore
+
+
+def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
+    """Say what a corpus holds and what made it."""
+    settings = resolve({"corpus": options.text(corpus)})
+    with CorpusStore.open(settings.corpus_folder) as store:
+        size, made_with = store.size(), settings_of(store)
+        layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
+    if as_json:
+        counts = asdict(size)
+        sizes = {key.removesuffix("_bytes"): counts.pop(key) for key in list(counts) if key.endswith("_bytes")}
+        print_json(
+            {
+                "corpus": str(settings.corpus_folder),
+                **{key.removeprefix("num_"): value for key, value in counts.items()},
+                "bytes": sizes,
+                "record_bytes": layout.record_bytes,
+                "state_bytes": layout.state_bytes,
+                "settings": made_with.to_json(),
+                "fingerprint": fingerprint,
+                "generation": generation,
+            }
+        )
+        return 0
+    failed = f", {size.num_failed} failed" if size.num_failed else ""
+    encoder = made_with.encoder or "all-MiniLM-L6-v2 (INT8)"
+    kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
+    parts = f"text {human_bytes(size.text_bytes)}, keys {human_bytes(size.key_bytes)}"
+    lines = [
+        ("documents", f"{size.num_documents}{failed}"),
+        ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({made_with.strategy})"),
+        ("tokens", f"{size.num_tokens:,}"),
+        ("states", f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"),
+        ("on disk", f"{human_bytes(size.disk_bytes)}: states {human_bytes(size.state_bytes)}, {parts}"),
+        ("model", f"{made_with.model}, fingerprint {fingerprint[:12]}"),
+        ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}"),
+    ]
+    for name, value in lines:
+        out.print(f"[bold]{name:<10}[/] {escape(value)}")
+    return 0

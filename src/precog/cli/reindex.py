@@ -1,0 +1,59 @@
+"""``precog reindex``: another model or encoder for a corpus, from its stored text."""
+
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.index import IndexProgress, print_summary
+from precog.cli.output import print_json
+from precog.config import resolve
+from precog.corpus.corpus import ModelChoice
+from precog.corpus.reindex import ReindexRequest
+from precog.corpus.reindex import reindex as run
+
+
+def reindex(
+    corpus: options.Corpus = None,
+    model: options.Model = None,
+    encoder: options.Encoder = None,
+    encode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="once|twice|twice-reversed", help="How often the model reads a chunk.", show_default=False
+        ),
+    ] = None,
+    codec: Annotated[
+        str | None, typer.Option(metavar="fp16|fp32", help="How states are stored.", show_default=False)
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|none|alternate|bottom:N|top:N|LIST", help="Layers whose states are kept.", show_default=False
+        ),
+    ] = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Read the stored text again with a new model or encoder; the documents themselves are not needed.
+
+    With only --encoder the states are kept and new keys are made. With nothing at all every state is made anew,
+    which repairs damaged ones.
+    """
+    settings = resolve(
+        {"corpus": options.text(corpus), "model": model, "device": device, "threads": threads, "encoder": encoder}
+    )
+    request = ReindexRequest(
+        corpus=settings.corpus_folder,
+        model=ModelChoice(settings.model, settings.device, settings.threads),
+        encoder=settings.encoder,
+        wanted={"encode_mode": encode, "codec": codec, "layers": layers},
+    )
+    with IndexProgress() as progress:
+        report = run(request, progress=progress)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_summary(report, settings.corpus_folder)
+    return 0

@@ -1,0 +1,163 @@
+"""Forgetting a document, with a proof: every byte of the corpus folder is searched for what it said.
+
+Searched for are, of every chunk: windows of its text that together cover it, the same windows as token ids, its keys
+and its state. What another document says, too, stays in the corpus and is told apart as ``outside``.
+"""
+
+import contextlib
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from precog.corpus.corpus import refresh_index, settings_of
+from precog.corpus.traces import Needles
+from precog.errors import DamagedStateError, InputError
+from precog.store import Chunk, CorpusStore, Document
+from precog.text.sources import printable_path
+from precog.text.tokenizer import Tokenizer
+
+_WINDOW_TOKENS = 16
+_SAMPLE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class ForgetReport:
+    """What was forgotten, and what the search for it found.
+
+    Attributes:
+        forgotten: documents.
+        files_searched: every file of the corpus folder.
+        bytes_searched: their sizes, summed.
+        searched_for: distinct byte strings.
+        hits: how many of them are still somewhere: 0, or something is wrong.
+        hit_files: where.
+        outside: documents that say some of the same, and how many of its windows.
+    """
+
+    forgotten: list[str]
+    files_searched: int
+    bytes_searched: int
+    searched_for: int
+    hits: int
+    hit_files: list[str] = field(default_factory=list)
+    outside: list[dict[str, object]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        return {
+            "forgotten": self.forgotten,
+            "files_searched": self.files_searched,
+            "bytes_searched": self.bytes_searched,
+            "searched_for": self.searched_for,
+            "hits": self.hits,
+            "hit_files": self.hit_files,
+            "outside": self.outside,
+        }
+
+
+def forget_document(corpus: Path, name: str, tokenizer: Tokenizer) -> ForgetReport:
+    """Removes a document and everything that came from it alone, then searches for it.
+
+    Args:
+        corpus: the folder.
+        name: the document's source as ``precog list`` shows it, or its path.
+        tokenizer: of the model that made the corpus.
+
+    Raises:
+        InputError: there is no such document.
+        BusyError: another process writes, or a reader still holds what was deleted.
+    """
+    with CorpusStore.open(corpus, write=True) as store:
+        rows = _rows(store, name)
+        said, states = _traces(store, rows, tokenizer)
+        with store.batch() as batch:
+            for row in rows:
+                batch.delete_document(row.id)
+        refresh_index(store, settings_of(store).encoder_fingerprint)
+        store.scrub()
+        needles, outside = _told_apart(store, said, states, tokenizer)
+    hits: set[bytes] = set()
+    files = [path for path in sorted(corpus.rglob("*")) if path.is_file() and not path.is_symlink()]
+    num_bytes = 0
+    hit_files = []
+    for path in files:
+        found, size = needles.found_in_file(path)
+        num_bytes += size
+        hits |= found
+        if found:
+            hit_files.append(str(path))
+    forgotten = list(dict.fromkeys(row.info.source for row in rows))
+    return ForgetReport(forgotten, len(files), num_bytes, len(needles), len(hits), hit_files, outside)
+
+
+def _rows(store: CorpusStore, name: str) -> list[Document]:
+    for source in (name, printable_path(Path(name))):
+        if rows := store.find_documents(source):
+            return rows
+    known = [row.info.source for row in store.documents()]
+    named = [source for source in known if source.rpartition("/")[2] == name]
+    if len(set(named)) == 1:
+        return store.find_documents(named[0])
+    near = named or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `precog list`"
+    raise InputError("there is no such document in this corpus", given=name, hint=hint)
+
+
+def _traces(
+    store: CorpusStore, rows: list[Document], tokenizer: Tokenizer
+) -> tuple[list[bytes], dict[int, list[bytes]]]:
+    """What only exists because these documents were read: names, text, token ids and keys; and, by id, states."""
+    said = [row.info.source.encode("utf-8", "surrogatepass") for row in rows]
+    states: dict[int, list[bytes]] = {}
+    chunk_ids = set()
+    for row in rows:
+        for chunk in store.chunks_of(row.id):
+            chunk_ids.add(chunk.id)
+            said += _windows(chunk, tokenizer, store.layout.token_width)
+            with contextlib.suppress(
+                DamagedStateError
+            ):  # what is damaged cannot be searched for, and goes all the same
+                state = store.read_state(chunk.id).state
+                middle = len(state) // 2
+                samples = (state[:_SAMPLE_BYTES], state[middle : middle + _SAMPLE_BYTES])
+                states[chunk.state_id] = [sample.tobytes() for sample in samples]
+    for entry in store.iter_keys(sorted(chunk_ids)):
+        said += [vector.astype("<f4").tobytes()[:_SAMPLE_BYTES] for vector in entry.keys]
+    return said, states
+
+
+def _windows(chunk: Chunk, tokenizer: Tokenizer, token_width: int) -> list[bytes]:
+    """Windows that cover a chunk, each as text and as token ids."""
+    text = chunk.info.context + chunk.info.text
+    ids, spans = tokenizer.encode_with_offsets(text)
+    windows = []
+    for start in range(0, len(ids), _WINDOW_TOKENS):
+        part = slice(start, start + _WINDOW_TOKENS)
+        windows.append(text[spans[part][0][0] : spans[part][-1][1]].encode("utf-8", "surrogatepass"))
+        windows.append(np.array(ids[part], f"<u{token_width}").tobytes())
+    return windows
+
+
+def _told_apart(
+    store: CorpusStore, said: list[bytes], states: dict[int, list[bytes]], tokenizer: Tokenizer
+) -> tuple[Needles, list[dict[str, object]]]:
+    """The byte strings that nothing else in the corpus accounts for, and which documents account for the others."""
+    needles = Needles(said)
+    elsewhere: set[bytes] = set()
+    outside: list[dict[str, object]] = []
+    for row in store.documents():
+        found = needles.found_in(row.info.source.encode("utf-8", "surrogatepass"))
+        for chunk in store.chunks_of(row.id):
+            text = chunk.info.context + chunk.info.text
+            found |= needles.found_in(text.encode("utf-8", "surrogatepass"))
+            found |= needles.found_in(np.array(tokenizer.encode(text), f"<u{store.layout.token_width}").tobytes())
+            states.pop(chunk.state_id, None)
+        if found:
+            outside.append({"document": row.info.source, "windows": len(found)})
+            elsewhere |= found
+    for entry in store.iter_keys():
+        elsewhere |= needles.found_in(entry.keys.astype("<f4").tobytes())
+    wanted = [text for text in said if text not in elsewhere]
+    return Needles([*wanted, *(sample for samples in states.values() for sample in samples)]), outside

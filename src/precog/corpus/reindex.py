@@ -1,0 +1,170 @@
+"""Another model or another encoder for a corpus, from its stored text: built beside it, then put in its place.
+
+The documents' files are not needed. A new encoder alone only makes new keys; the states are copied. Interrupted, the
+next run of the same command goes on where it stopped; until the last step everybody sees the old corpus.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from precog.backbones.protocol import Backbone
+from precog.corpus.corpus import ModelChoice, open_model, record_layout, refresh_index, settings_of
+from precog.corpus.report import IngestReport, Progress, Remark, Silent
+from precog.corpus.settings import CorpusSettings
+from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
+from precog.corpus.writer import CopiedStates, ReadStates, UnitWriter
+from precog.encoders import Encoder, load_encoder
+from precog.errors import InputError
+from precog.store import Chunk as StoredChunk
+from precog.store import CorpusStore, Document, RecordLayout
+from precog.text.chunking.chunk import Chunk
+from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
+
+
+@dataclass(frozen=True)
+class ReindexRequest:
+    """What was asked for.
+
+    Attributes:
+        corpus: the folder.
+        model: which model; named, it may be another one than the corpus's own.
+        encoder: where a sentence encoder is; None for the corpus's own.
+        wanted: any of ``encode_mode``, ``codec`` and ``layers``; None leaves it as it is.
+    """
+
+    corpus: Path
+    model: ModelChoice = field(default_factory=ModelChoice)
+    encoder: str | None = None
+    wanted: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def only_keys(self) -> bool:
+        """Whether nothing but the encoder was named."""
+        return self.encoder is not None and self.model.name is None and not any(self.wanted.values())
+
+
+def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> IngestReport:
+    """Reads every stored chunk again and swaps the corpus; with nothing new named, this repairs damaged states.
+
+    Raises:
+        CorpusError, BusyError, ModelError, EncoderError, StorageError: as the parts do; the corpus stays as it was.
+    """
+    started = time.perf_counter()
+    report = IngestReport()
+    with CorpusStore.open(request.corpus, write=True, allow_damaged=True) as old:
+        before = settings_of(old)
+        encoder = load_encoder(request.encoder or before.encoder or None)
+        wanted = {key: value for key, value in request.wanted.items() if value is not None}
+        settings = replace(
+            before,
+            encoder=request.encoder or before.encoder,
+            encoder_fingerprint=encoder.fingerprint,
+            **wanted,  # type: ignore[arg-type]  # all of them are texts
+        )
+        backbone = None
+        layout, fingerprint = old.layout, old.fingerprint
+        tokenizer: Tokenizer = load_mistral_tokenizer()
+        if not request.only_keys:
+            backbone = open_model(settings, request.model)
+            tokenizer = backbone.tokenizer
+            folder = str(request.model.folder().resolve()) if request.model.name else settings.model
+            settings = replace(settings, model=folder, encoding_dtype=backbone.encoding_dtype)
+            layout = record_layout(backbone.spec, settings, tokenizer.vocab_size)
+            fingerprint = bytes.fromhex(backbone.fingerprint)
+        new = old.start_replacement(
+            settings=settings.to_json(), layout=layout, fingerprint=fingerprint, key_dim=encoder.dim
+        )
+        try:
+            _fill(old, new, backbone, settings, encoder, tokenizer, report, progress or Silent())
+            refresh_index(new, encoder.fingerprint)
+        except BaseException:
+            new.close()
+            raise
+        old.publish_replacement(new)
+    report.elapsed_sec = time.perf_counter() - started
+    return report
+
+
+def _fill(
+    old: CorpusStore,
+    new: CorpusStore,
+    backbone: Backbone | None,
+    settings: CorpusSettings,
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    report: IngestReport,
+    progress: Progress,
+) -> None:
+    states = CopiedStates(old) if backbone is None else ReadStates(backbone, settings)
+    total = old.size().num_tokens
+    progress.start(total)
+    with UnitWriter(new, states, encoder) as writer:
+        for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):
+            writer.commit(unit)
+            progress.advance(report.tokens, writer.num_tokens)
+    report.states = writer.num_states
+
+
+def _events(
+    old: CorpusStore,
+    new: CorpusStore,
+    layout: RecordLayout,
+    tokenizer: Tokenizer,
+    report: IngestReport,
+    progress: Progress,
+) -> Iterator[Event]:
+    for row in old.documents():
+        if row.status == "indexing":
+            continue  # it was never finished; its file is read again by the next `precog index`
+        progress.reading(row.info.source)
+        done = new.find_documents(row.info.source)
+        settled = next((entry for entry in done if entry.status != "indexing"), None)
+        if settled is not None and settled.info == row.info and settled.status == row.status:
+            report.unchanged += row.status == "indexed"
+        elif row.status == "failed":
+            yield Fail(row.info, row.reason or "")
+        else:
+            unfinished = next((entry for entry in done if entry.status == "indexing"), None)
+            yield from _document(old, row, unfinished, layout, tokenizer, report)
+            report.changed += 1
+        if row.status == "failed":
+            report.failed += 1
+            report.failures.append(Remark(row.info.source, row.reason or ""))
+    kept = {row.info.source for row in old.documents() if row.status != "indexing"}
+    for row in list(new.documents()):
+        if row.info.source not in kept:  # forgotten since an interrupted run copied it
+            yield Drop(row.id)
+
+
+def _document(
+    old: CorpusStore,
+    row: Document,
+    unfinished: Document | None,
+    layout: RecordLayout,
+    tokenizer: Tokenizer,
+    report: IngestReport,
+) -> Iterator[Event]:
+    resumed = unfinished is not None and unfinished.info.raw_sha256 == row.info.raw_sha256
+    num_committed = unfinished.num_chunks if unfinished is not None and resumed else 0
+    for stored in old.chunks_of(row.id):
+        report.tokens += stored.num_tokens
+        if stored.info.ordinal < num_committed:
+            continue
+        report.chunks += 1
+        yield Take(row.info, _chunk(stored, tokenizer, layout), copy_of=stored.id)
+    report.bytes += row.info.size_bytes
+    yield Finish(row.info)
+
+
+def _chunk(stored: StoredChunk, tokenizer: Tokenizer, layout: RecordLayout) -> Chunk:
+    info = stored.info
+    ids = tuple(tokenizer.encode(info.context + info.text))
+    if len(ids) > layout.max_tokens:
+        hint = "index the documents again into a new folder"
+        given = f"{len(ids)} tokens of {stored.source}"
+        raise InputError(
+            "a chunk is too long for this model's tokenizer", given=given, expected=layout.max_tokens, hint=hint
+        )
+    return Chunk(info.text, info.context, ids, stored.source, info.page, info.span, info.ordinal)

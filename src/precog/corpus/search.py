@@ -1,0 +1,140 @@
+"""A question ▸ the chunks that may answer it: no model, no state."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from precog.corpus.corpus import index_source, open_encoder, settings_of
+from precog.corpus.settings import CorpusSettings
+from precog.encoders import Encoder
+from precog.errors import InputError, UsageError
+from precog.index import HybridIndex, Retrieval, SearchHit
+from precog.store import Chunk, CorpusStore
+
+
+@dataclass(frozen=True)
+class Found:
+    """A chunk that was found.
+
+    Attributes:
+        chunk: its text and where it stands.
+        hit: its scores.
+    """
+
+    chunk: Chunk
+    hit: SearchHit
+
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        info = self.chunk.info
+        return {
+            "document": self.chunk.source,
+            "page": info.page,
+            "span": list(info.span),
+            "score": round(self.hit.score, 6),
+            "text": info.text,
+            "dense": round(self.hit.dense, 6),
+            "lexical": round(self.hit.lexical, 6),
+        }
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found, best first, and its time.
+
+    Attributes:
+        found: the chunks.
+        encode_sec: making the question's key.
+        search_sec: comparing it, and looking the chunks up.
+    """
+
+    found: list[Found]
+    encode_sec: float
+    search_sec: float
+
+
+class Searcher:
+    """A corpus, open to be searched any number of times; sees what writers commit meanwhile.
+
+    Attributes:
+        store: the corpus.
+        settings: what it was made with.
+    """
+
+    def __init__(self, corpus: Path, *, encoder: str | None = None, retrieval: Retrieval = "hybrid") -> None:
+        """Opens a corpus.
+
+        Args:
+            corpus: its folder.
+            encoder: where the sentence encoder is; None for the corpus's own.
+            retrieval: by meaning, by words, or both.
+
+        Raises:
+            CorpusError: it is no corpus.
+            EncoderError: it is not the encoder that made the keys.
+        """
+        if retrieval not in ("hybrid", "dense", "bm25"):
+            raise UsageError("--retrieval: no such way", given=retrieval, expected="hybrid, dense or bm25")
+        self._retrieval: Retrieval = retrieval
+        self._corpus = corpus
+        self.store = CorpusStore.open(corpus)
+        try:
+            self.settings: CorpusSettings = settings_of(self.store)
+            self._encoder: Encoder | None = None
+            if retrieval != "bm25" or encoder is not None:
+                self._encoder = open_encoder(self.settings, encoder)
+            self._generation = -1
+            self._index = self._load()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.close()
+
+    def _load(self) -> HybridIndex:
+        source = index_source(self.store, self.settings.encoder_fingerprint)
+        index, _ = HybridIndex.open(self.store.folder, source)
+        self._generation = source.generation
+        return index
+
+    def search(self, question: str, k: int) -> SearchResult:
+        """The k best chunks for a question.
+
+        Raises:
+            UsageError: the question is empty or k is less than 1.
+        """
+        check_question(question)
+        if k < 1:
+            raise UsageError("--top-k is out of range", given=k, expected="at least 1")
+        if self.store.generation != self._generation:
+            self._index = self._load()
+        started = time.perf_counter()
+        key = None if self._encoder is None else self._encoder.encode_query(question)
+        encoded = time.perf_counter()
+        hits = self._index.search(question, key, k, retrieval=self._retrieval)
+        chunks = self.store.chunks([hit.chunk_id for hit in hits])
+        found = [Found(chunks[hit.chunk_id], hit) for hit in hits if hit.chunk_id in chunks]
+        return SearchResult(found, encoded - started, time.perf_counter() - encoded)
+
+
+def check_question(question: str) -> None:
+    """Refuses a question that asks nothing, or that no encoding can carry.
+
+    Raises:
+        UsageError: it is empty.
+        InputError: it is not valid Unicode.
+    """
+    if not question.strip():
+        raise UsageError("the question is empty", given="0 tokens", expected="a question")
+    try:
+        question.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("the question is not valid Unicode", given=f"character {error.start}") from error

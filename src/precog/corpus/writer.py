@@ -1,0 +1,145 @@
+"""Commit units into a store: states and keys are made here, the model and the encoder working side by side."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+from jaxtyping import Float32
+
+from precog.backbones.protocol import Backbone
+from precog.corpus.settings import CorpusSettings
+from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
+from precog.encoders import Encoder
+from precog.engine.suffixes import build_suffix_array
+from precog.state import LayerSubset, State, codec_named
+from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
+
+TokenIds = tuple[int, ...]
+Keys = Float32[np.ndarray, "windows E"]
+PutState = Callable[[Batch], int]
+"""Adds one state to a batch and returns its id."""
+
+
+class StateMaker(Protocol):
+    """Where the states of a unit come from."""
+
+    def make(self, takes: Iterable[Take]) -> dict[TokenIds, PutState]:
+        """For each chunk, by its token ids, what puts its state into a batch."""
+        ...
+
+
+class ReadStates:
+    """States made by reading the chunks."""
+
+    def __init__(self, backbone: Backbone, settings: CorpusSettings) -> None:
+        self._backbone = backbone
+        self._codec = codec_named(settings.codec)
+        self._layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
+
+    def make(self, takes: Iterable[Take]) -> dict[TokenIds, PutState]:
+        """Reads the chunks in one batch of unequal lengths."""
+        wanted = list(dict.fromkeys(take.chunk.token_ids for take in takes))
+        states = self._backbone.encode_chunks(wanted)
+        return {ids: self._put(ids, state) for ids, state in zip(wanted, states, strict=True)}
+
+    def _put(self, ids: TokenIds, state: State) -> PutState:
+        def put(batch: Batch) -> int:
+            data = self._codec.encode(state, self._backbone.spec, self._layers)
+            return batch.add_state(ids, state=data, tau=state.decay_time.numpy(), suffix_array=build_suffix_array(ids))
+
+        return put
+
+
+class CopiedStates:
+    """States that another store of the same model holds already, by the chunk that a `Take` is a copy of."""
+
+    def __init__(self, store: CorpusStore) -> None:
+        self._store = store
+
+    def make(self, takes: Iterable[Take]) -> dict[TokenIds, PutState]:
+        """Reads and checks the records."""
+        return {take.chunk.token_ids: self._put(take) for take in takes}
+
+    def _put(self, take: Take) -> PutState:
+        assert take.copy_of is not None
+        record = self._store.read_state(take.copy_of)
+
+        def put(batch: Batch) -> int:
+            suffixes = record.suffix_array if len(record.suffix_array) else None
+            return batch.add_state(take.chunk.token_ids, state=record.state, tau=record.tau, suffix_array=suffixes)
+
+        return put
+
+
+class UnitWriter(AbstractContextManager["UnitWriter"]):
+    """Commits units, one at a time; see `unit` for why their bounds matter.
+
+    Attributes:
+        num_states: states put into the store so far.
+        num_tokens: tokens of all chunks so far.
+    """
+
+    def __init__(self, store: CorpusStore, states: StateMaker, encoder: Encoder) -> None:
+        self._store = store
+        self._states = states
+        self._encoder = encoder
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keys")
+        self.num_states = 0
+        self.num_tokens = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def commit(self, unit: Unit) -> None:
+        """Makes what a unit needs and applies its events in one step.
+
+        Raises:
+            StorageError: the disk is full or refuses; the unit is undone.
+        """
+        takes = unit.takes
+        distinct = {take.chunk.token_ids: take for take in takes}
+        texts = [take.chunk.full_text for take in distinct.values()]
+        future = self._pool.submit(self._encoder.encode_passages, texts)
+        with self._store.batch() as batch:
+            unread = [take for ids, take in distinct.items() if batch.find_state(ids) is None]
+            states = self._states.make(unread)
+            keys = dict(zip(distinct, future.result(), strict=True))
+            self._apply(batch, unit.events, states, keys)
+        self.num_states += len(unread)
+        self.num_tokens += sum(len(take.chunk.token_ids) for take in takes)
+
+    def _apply(
+        self, batch: Batch, events: Iterable[Event], states: dict[TokenIds, PutState], keys: dict[TokenIds, Keys]
+    ) -> None:
+        rows: dict[str, int] = {}
+
+        def row_of(info: DocumentInfo) -> int:
+            if info.source not in rows:
+                rows[info.source] = batch.begin_document(info).id
+            return rows[info.source]
+
+        for event in events:
+            match event:
+                case Take(info, chunk):
+                    row = row_of(info)
+                    state_id = batch.find_state(chunk.token_ids)
+                    if state_id is None:
+                        state_id = states[chunk.token_ids](batch)
+                    described = ChunkInfo(chunk.index, chunk.page, chunk.span, chunk.text, chunk.context)
+                    batch.add_chunk(row, described, state_id=state_id, keys=keys[chunk.token_ids])
+                case Finish(info):
+                    batch.finish_document(row_of(info), info)
+                    del rows[info.source]
+                case Fail(info, reason):
+                    batch.fail_document(info, reason)
+                    rows.pop(info.source, None)
+                case Drop(document_id):
+                    batch.delete_document(document_id)
