@@ -88,7 +88,7 @@ def read_documents(path: Path) -> list[Document]:
                 for row in rows
             ]
         return list(parse_documents(text))
-    except (OSError, ValueError, KeyError, EOFError, lzma.LZMAError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, EOFError, lzma.LZMAError) as error:
         raise InputError("a text file cannot be read", given=path, expected="UTF-8 text, .xz, .gz or .jsonl") from error
 
 

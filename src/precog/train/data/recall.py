@@ -71,7 +71,7 @@ _FACTS: tuple[_Choice, ...] = (
         ("{k} died in {v}.", ("When did {k} die?", "In which year did the death of {k} occur?")),
     )),
     (_full_name, _job, (
-        ("The job of {k} is {v}.", ("What does {k} do for a living?", "What profession has {k}?", "What is {k}'s job?")),
+        ("The job of {k} is {v}.", ("What does {k} work as?", "What profession has {k}?", "What is {k}'s job?")),
         ("The {v} is {k}.", ("What is {k}?", "What job has {k}?")),
     )),
     (_thing, _name, (

@@ -87,14 +87,15 @@ def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list
     spans: list[tuple[int, int, int, int]] = []  # chunk, first token, token after, kind
     texts: list[str] = []
     dropped = 0
-    encoded = pieces.encode([p.text.replace("▁", "_") for p in passages])  # its mark for a space would shift bytes
+    plain = [p.text.replace("▁", "_") for p in passages]  # sentencepiece's own mark for a space would shift bytes
+    encoded = pieces.encode(plain)
     size = pieces.num_bytes
-    for passage, ids in zip(passages, encoded, strict=True):
+    for passage, text, ids in zip(passages, plain, encoded, strict=True):
         ids = ids[: CONTEXT_TOKENS - 1]
         ends = list(accumulate(size[i] for i in ids))
         before = len(spans)
         for ask in passage.asks:
-            span = answer_span(passage.text, ends, ask.start, ask.stop)
+            span = answer_span(text, ends, ask.start, ask.stop)
             if span is None or span[1] - span[0] > MAX_ANSWER_TOKENS:
                 dropped += 1
                 continue

@@ -201,6 +201,8 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
 
 def _num_content(words: list[str], front: str) -> int:
     asked = front.split()
+    if asked[0] in ("how", "which"):  # its noun says what is asked for
+        asked = asked[:2]
     return sum(w.lower() not in FUNCTION_WORDS and w not in asked for w in words)
 
 
