@@ -282,7 +282,7 @@ def evaluate_batches(
         scores = score(model, batch, LossWeights(1.0, 1.0, 1.0, 1.0), dtype, use_state=use_state)
         for name in PARTS:
             total, count = getattr(scores, name)
-            totals[name] += float(total)
-            counts[name] += float(count)
+            totals[name] += float(total.detach())
+            counts[name] += float(count.detach())
     model.train()
     return {name: round(totals[name] / max(1.0, counts[name]), 4) for name in PARTS}
