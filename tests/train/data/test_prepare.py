@@ -16,6 +16,7 @@ from precog.train.data.passages import Document, chunk_document, make_passage, p
 from precog.train.data.prepare import main, read_documents, show
 from precog.train.data.recall import make_copy, make_recall, make_table
 from precog.train.data.rows import Ask, Kind, Passage, PreparedSet, merge_folders, write_columns
+from precog.train.data.spans import Span, SpanType
 from precog.train.data.squad import (
     Paragraph,
     counterfactual_passage,
@@ -34,7 +35,7 @@ TEXT = (
     "by Heinrich Probst in Vienna, and 3,000 copies were sold for $12 each. Pablo Casals found a copy in Barcelona in "
     "1890.\n"
     "The suites are now the most frequently performed solo works for the cello. Each has a prelude because dancers "
-    'needed time to enter the hall. Critics called them "the long meditation" and about 40% of them disliked the tempo.\n'
+    'needed time to enter the hall. Critics called them "the long meditation" and 40% of them disliked the tempo.\n'
     "\n"
     "# Harbour bridge\n"
     "The bridge was opened on 19 March 1932 by Jack Lang. It is 134 m tall and carries 160,000 vehicles per day across "
@@ -178,7 +179,7 @@ def test_counterfactual_squad_changes_text_question_and_answer_together() -> Non
     pool = EntityPool()
     for i in range(30):
         name = f"Paul Miller{chr(97 + i % 26)}"
-        pool.add(f"and {name}", [next(iter(_person(name)))])
+        pool.add(f"and {name}", [Span(4, 4 + len(name), SpanType.PERSON)])
     text = "John Stone was mayor in 1950. John Stone retired in 1960."
     paragraph = Paragraph(
         "T", text, (("Who was mayor in 1950?", "John Stone", None), ("When did John Stone retire?", "1960", None))
@@ -192,12 +193,6 @@ def test_counterfactual_squad_changes_text_question_and_answer_together() -> Non
     assert name.startswith("Paul Miller")
     assert when.question == f"When did {name} retire?"
     assert changed.text[when.start : when.stop].isdigit()
-
-
-def _person(name: str):  # type: ignore[no-untyped-def]
-    from precog.train.data.spans import Span, SpanType
-
-    yield Span(4, 4 + len(name), SpanType.PERSON)
 
 
 def test_held_out_titles_do_not_depend_on_order() -> None:
@@ -343,3 +338,11 @@ def test_the_command_reports_bad_input_in_one_line(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err == f"error: an input file is missing; given: {tmp_path / 'absent.txt'}\n"
     assert main(["--out", str(tmp_path / "o")]) == 1
     assert "nothing to prepare" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert main(["--recall", "3", "--out", str(tmp_path / "file" / "o"), "--workers", "1"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: the prepared data cannot be written")
+    assert error.count("\n") == 1

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precog.errors import InputError, PrecogError
+from precog.errors import InputError, PrecogError, StorageError
 from precog.train.data.counterfactual import EntityPool
 from precog.train.data.passages import Document, chunk_document, make_passage, parse_documents
 from precog.train.data.recall import make_copy, make_recall, make_table
@@ -326,6 +326,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PrecogError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_status
+    except OSError as error:
+        sys.stderr.write(
+            f"error: {StorageError('the prepared data cannot be written', given=options.out, hint=str(error))}\n"
+        )
+        return StorageError.exit_status
     for folder in sorted((options.out / "train").iterdir()) if options.show else []:
         sys.stdout.write(f"\n== {folder.name}\n")
         for line in show(folder, options.show, options.seed):

@@ -87,7 +87,7 @@ class Passage:
 
 
 def write_columns(folder: Path, columns: Columns, notes: Mapping[str, object]) -> None:
-    """Write a prepared folder atomically: a sibling temporary folder, fsync, rename.
+    """Write a prepared folder atomically: a sibling temporary folder, renamed when complete.
 
     Args:
         folder: where the columns go; an existing prepared folder is replaced.
@@ -103,7 +103,7 @@ def write_columns(folder: Path, columns: Columns, notes: Mapping[str, object]) -
 
 
 def merge_folders(parts: Sequence[Path], folder: Path, notes: Mapping[str, object]) -> None:
-    """Concatenate prepared folders into one, a column at a time in bounded memory, and remove the parts."""
+    """Concatenate prepared folders into one, a column at a time in bounded memory, fsync it, and remove the parts."""
     sets = [PreparedSet(part) for part in parts]
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -128,6 +128,8 @@ def merge_folders(parts: Sequence[Path], folder: Path, notes: Mapping[str, objec
             question_base += part.num_questions
         out.flush()
         del out
+        with (temporary / f"{name}.npy").open("rb") as file:
+            os.fsync(file.fileno())
     _seal(temporary, folder, notes)
     for path in parts:
         shutil.rmtree(path)

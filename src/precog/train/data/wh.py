@@ -54,6 +54,7 @@ _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PHRASE: ("what",),
     SpanType.REASON: ("why", "for what reason"),
 }
+_HAVE = {"has": "does", "have": "do", "had": "did"}
 _TIMED = (SpanType.DATE, SpanType.YEAR, SpanType.PLACE, SpanType.REASON)
 
 
@@ -95,7 +96,7 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
     words = question.split()
     if len(words) < 4 or len(words) > 30 or not any(is_verb(w) for w in words) or _num_content(words, front) < 2:
         return None
-    question = " ".join(_varied(words, len(front.split()), rng))
+    question = " ".join(_varied(words, front.split(), rng))
     question = question[0].upper() + question[1:]
     question = question.replace(" ,", ",").replace(" .", ".").replace(" '", "'").replace(",,", ",")
     return WhQuestion(question.rstrip(" .,;:—–-") + ("?" if rng.random() < 0.96 else ""), start, stop)
@@ -178,7 +179,9 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
 
 def _inverted(left: list[str], right: str, front: str, preposition: str, kind: SpanType, rng: random.Random) -> str:
     for index, word in enumerate(left[1:10], start=1):
-        if word in AUXILIARIES:
+        if word in _HAVE and (index == len(left) - 1 or left[index + 1] in DETERMINERS):
+            auxiliary, rest = _HAVE[word], ["have", *left[index + 1 :]]
+        elif word in AUXILIARIES:
             auxiliary, rest = word, left[index + 1 :]
         elif word in IRREGULAR or (len(word) > 4 and word.endswith("ed") and left[index - 1] not in DETERMINERS):
             auxiliary, rest = "did", [base_form(word), *left[index + 1 :]]
@@ -206,28 +209,18 @@ def _num_content(words: list[str], front: str) -> int:
     return sum(w.lower() not in FUNCTION_WORDS and w not in asked for w in words)
 
 
-def _varied(words: list[str], num_front: int, rng: random.Random) -> list[str]:
+def _varied(words: list[str], front: list[str], rng: random.Random) -> list[str]:
     """Some words dropped or replaced, so that the question is no copy of its evidence."""
     drop = rng.choice((0.0, 0.0, 0.0, 0.08, 0.16))
     swap = rng.choice((0.0, 0.5, 0.9))
-    front = {w.lower() for w in words[:num_front]} | {
-        "who",
-        "what",
-        "which",
-        "when",
-        "where",
-        "why",
-        "how",
-        "many",
-        "much",
-    }
+    kept = {*front, "who", "what", "which", "when", "where", "why", "how", "many", "much"}
     room = len(words) - 5
     out = []
     for word in words:
-        dispensable = word.islower() and word not in FUNCTION_WORDS and word not in front
+        dispensable = word.islower() and word not in FUNCTION_WORDS and word not in kept
         if room > 0 and dispensable and rng.random() < (0.8 if word.endswith("ly") else drop):
             room -= 1
             continue
         synonym = SYNONYMS.get(word)
-        out.append(synonym if synonym and rng.random() < swap else word)
+        out.append(synonym if synonym and word not in kept and rng.random() < swap else word)
     return out
