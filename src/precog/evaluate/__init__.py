@@ -1,0 +1,1 @@
+"""Tasks, metrics and baselines that answers are scored with."""
