@@ -5,7 +5,6 @@ A chunk has one key per window of the encoder; its score is the largest inner pr
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Self
 
 import faiss
 import numpy as np
@@ -38,7 +37,7 @@ class DenseIndex:
         keys: Iterable[tuple[int, Float32[np.ndarray, "windows E"]]],
         *,
         exact_limit: int = EXACT_LIMIT,
-    ) -> Self:
+    ) -> "DenseIndex":
         """Indexes ``(chunk id, keys)`` pairs; streams."""
         index = cls(dim, exact_limit=exact_limit)
         index.add(keys)
@@ -134,7 +133,7 @@ class DenseIndex:
         write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
 
     @classmethod
-    def load(cls, path: Path, *, dim: int, tag: str, exact_limit: int = EXACT_LIMIT) -> tuple[Self, int]:
+    def load(cls, path: Path, *, dim: int, tag: str, exact_limit: int = EXACT_LIMIT) -> tuple["DenseIndex", int]:
         """Reads an index back, with the generation it was saved at.
 
         Raises:

@@ -7,7 +7,7 @@ question. Questions that quote a name or a number are found by their words, para
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -69,7 +69,7 @@ class HybridIndex:
         self.lexical = lexical
 
     @classmethod
-    def build(cls, source: IndexSource, *, exact_limit: int = EXACT_LIMIT) -> Self:
+    def build(cls, source: IndexSource, *, exact_limit: int = EXACT_LIMIT) -> "HybridIndex":
         """Makes both from the catalogue."""
         dense = DenseIndex.build(source.dim, source.keys(None), exact_limit=exact_limit)
         return cls(dense, LexicalIndex.build(source.texts(None)))
@@ -77,7 +77,7 @@ class HybridIndex:
     @classmethod
     def open(
         cls, folder: Path, source: IndexSource, *, exact_limit: int = EXACT_LIMIT
-    ) -> tuple[Self, StaleIndexError | None]:
+    ) -> tuple["HybridIndex", StaleIndexError | None]:
         """Loads both files, brings older ones up to date, and rebuilds what is missing, damaged or foreign.
 
         Returns:

@@ -5,7 +5,6 @@ score(q, d) = Σ_{t ∈ q} idf(t) · tf / (tf + k₁ (1 − b + b · |d| / mean 
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float32, Int32, Int64, UInt16, UInt32, UInt64
@@ -42,7 +41,7 @@ class LexicalIndex:
         self._common = self._common_rows()
 
     @classmethod
-    def build(cls, texts: Iterable[tuple[int, str]]) -> Self:
+    def build(cls, texts: Iterable[tuple[int, str]]) -> "LexicalIndex":
         """Indexes ``(chunk id, text)`` pairs, in any order; streams."""
         chunk_ids: list[int] = []
         lengths: list[int] = []
@@ -67,7 +66,7 @@ class LexicalIndex:
         words: UInt64[np.ndarray, " postings"],
         rows: Int32[np.ndarray, " postings"],
         counts: UInt16[np.ndarray, " postings"],
-    ) -> Self:
+    ) -> "LexicalIndex":
         order = np.argsort(chunk_ids, kind="stable")
         if np.any(order[1:] < order[:-1]):
             place = np.empty_like(order)
@@ -137,7 +136,7 @@ class LexicalIndex:
         write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
 
     @classmethod
-    def load(cls, path: Path, *, tag: str) -> tuple[Self, int]:
+    def load(cls, path: Path, *, tag: str) -> tuple["LexicalIndex", int]:
         """Reads an index back, with the generation it was saved at.
 
         Raises:

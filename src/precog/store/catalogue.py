@@ -11,7 +11,6 @@ import threading
 import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class Catalogue:
         self._lock = threading.RLock()
 
     @classmethod
-    def create(cls, path: Path) -> Self:
+    def create(cls, path: Path) -> "Catalogue":
         """Makes an empty catalogue that only its owner may read.
 
         Raises:
@@ -56,7 +55,7 @@ class Catalogue:
         return cls(path, connection)._prepared_to_write()
 
     @classmethod
-    def open(cls, path: Path, *, write: bool) -> Self:
+    def open(cls, path: Path, *, write: bool) -> "Catalogue":
         """Opens an existing catalogue and, to write, brings it forward to the present tables.
 
         Raises:
@@ -95,7 +94,7 @@ class Catalogue:
         if version:
             connection.execute("SELECT key FROM meta LIMIT 1").fetchone()
 
-    def _prepared_to_write(self) -> Self:
+    def _prepared_to_write(self) -> "Catalogue":
         with guarded(self._path):
             for pragma in (
                 "journal_mode = WAL",

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from precog.errors import BusyError, CorpusError, StorageError
 from precog.store.batch import Batch
@@ -45,7 +44,7 @@ class CorpusStore(CorpusReader):
         key_dim: int,
         max_segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         wait_sec: float = 5.0,
-    ) -> Self:
+    ) -> "CorpusStore":
         """Makes a new corpus in an empty or missing folder and opens it to write.
 
         Raises:
@@ -72,7 +71,9 @@ class CorpusStore(CorpusReader):
             raise
 
     @classmethod
-    def open(cls, path: Path, *, write: bool = False, wait_sec: float = 5.0, allow_damaged: bool = False) -> Self:
+    def open(
+        cls, path: Path, *, write: bool = False, wait_sec: float = 5.0, allow_damaged: bool = False
+    ) -> "CorpusStore":
         """Opens a corpus: to read beside anybody, or to write as the only one.
 
         Args:
@@ -101,7 +102,7 @@ class CorpusStore(CorpusReader):
             lock.release()
             raise
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "CorpusStore":
         return self
 
     def __exit__(

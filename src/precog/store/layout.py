@@ -8,7 +8,6 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass, field
-from typing import Self
 
 from precog.errors import DamagedCorpusError, StateError
 
@@ -115,7 +114,7 @@ class RecordLayout:
         return SEGMENT_MAGIC + struct.pack("<I", zlib.crc32(body)) + body
 
     @classmethod
-    def from_segment_header(cls, header: bytes, number: int) -> Self:
+    def from_segment_header(cls, header: bytes, number: int) -> "RecordLayout":
         """Reads the layout back from the head of a segment file.
 
         Raises:

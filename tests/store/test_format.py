@@ -1,0 +1,66 @@
+"""The format of version 1 for ever: a kept corpus, and the snippet of docs/format.md."""
+
+import re
+import shutil
+from pathlib import Path
+
+import corpora
+import numpy as np
+import pytest
+
+from precog.store import CorpusStore, Location
+from precog.store.migrations import SCHEMA_VERSION
+
+GOLDEN = Path(__file__).parent / "golden" / "v1"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
+CHECKSUM = "6983b92c252bbbf4cfd7fd74819f86cad343c292d04466e61a389226c0c594ba"
+
+
+@pytest.fixture
+def golden(tmp_path):
+    return Path(shutil.copytree(GOLDEN, tmp_path / "corpus"))
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_corpus_of_version_1_opens(golden, write):
+    with CorpusStore.open(golden, write=write) as store:
+        assert store.checksum() == CHECKSUM
+        assert (store.layout, store.fingerprint) == (corpora.LAYOUT, corpora.FINGERPRINT)
+        assert [(d.info.source, d.status) for d in store.documents()] == [
+            ("doc1.txt", "indexed"),
+            ("doc2.txt", "indexed"),
+            ("scan.pdf", "failed"),
+        ]
+        seeds = [int(entry.text[-6:]) for entry in store.iter_texts()]
+        assert seeds == [3, 4, 5, 6, 7, 8]
+        for chunk_id, seed in zip(store.visible_chunk_ids(), seeds, strict=True):
+            np.testing.assert_array_equal(store.read_state(chunk_id).state, corpora.parts_of(seed)["state"])
+
+
+def test_todays_writer_writes_the_bytes_of_version_1(golden, tmp_path):
+    assert SCHEMA_VERSION == 1, "a new version needs a golden corpus of its own beside this one"
+    with corpora.create(tmp_path / "today") as store:
+        corpora.fill(store, 3, 3)
+        with store.batch() as batch:
+            batch.fail_document(corpora.info_of("scan.pdf"), "no text on any page")
+        with store.batch() as batch:
+            batch.delete_document(1)
+        assert corpora.segment_bytes(store.path) == corpora.segment_bytes(golden)
+        assert store.checksum() == CHECKSUM
+
+
+def test_the_documented_snippet_reads_records_without_precog(golden):
+    (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert len([line for line in snippet.splitlines() if line.strip()]) <= 40
+    namespace = {}
+    exec(snippet, namespace)
+    with CorpusStore.open(golden) as store:
+        for place in (Location(0, 4), Location(1, 2)):
+            record = store.read(place)
+            path = golden / "000001/segments" / f"{place.segment:06d}.seg"
+            note, state, tau, token_ids, suffix_array = namespace["read_record"](path, place.slot)
+            assert note == store.layout.note
+            np.testing.assert_array_equal(state, record.state)
+            np.testing.assert_array_equal(tau, record.tau)
+            np.testing.assert_array_equal(token_ids, record.token_ids)
+            np.testing.assert_array_equal(suffix_array, record.suffix_array)
