@@ -74,6 +74,24 @@ class StateBatch:
             encoding_dtype=self.encoding_dtype,
         )
 
+    def joined(self, other: "StateBatch") -> "StateBatch":
+        """The rows of both, this one's first.
+
+        Raises:
+            StateError: live and boundary rows cannot stand in one batch, nor those of two models.
+        """
+        if self.fingerprint != other.fingerprint or (self.tail is None) != (other.tail is None):
+            raise StateError("these batches cannot be joined", given=other.fingerprint, expected=self.fingerprint)
+        tail = None if self.tail is None or other.tail is None else torch.cat((self.tail, other.tail), dim=1)
+        return StateBatch(
+            recurrent=torch.cat((self.recurrent, other.recurrent), dim=1),
+            tail=tail,
+            decay_time=torch.cat((self.decay_time, other.decay_time), dim=1),
+            num_tokens=self.num_tokens + other.num_tokens,
+            fingerprint=self.fingerprint,
+            encoding_dtype=self.encoding_dtype,
+        )
+
     def row(self, index: int) -> State:
         """One row as a state of its own, in main memory; FP64 working states are rounded to FP32."""
         return State(

@@ -237,7 +237,9 @@ class TennsBackbone:
         Raises:
             BoundaryError: rows at a boundary that do not start with the boundary token.
             StateError: the batch is another model's, or has another number of rows.
+            InputError: no token, or an id that does not exist.
         """
+        tokens = self._known(tokens)
         for start in range(0, tokens.shape[1], MAX_PASS_TOKENS):
             batch, hidden = self._pass(batch, tokens[:, start : start + MAX_PASS_TOKENS])
         return batch, hidden[:, -1]
@@ -298,7 +300,9 @@ class TennsBackbone:
                 )
 
     def _tokens(self, rows: Sequence[Sequence[int]]) -> Int64[Tensor, "B T"]:
-        tokens = torch.tensor([list(row) for row in rows], dtype=torch.int64)
+        return self._known(torch.tensor([list(row) for row in rows], dtype=torch.int64))
+
+    def _known(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or not tokens.numel():
             raise InputError("there is nothing to read", given="0 tokens", expected="at least one")
         if tokens.min() < 0 or tokens.max() >= self.model.config.vocabulary:
