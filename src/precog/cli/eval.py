@@ -1,0 +1,106 @@
+"""``precog eval``: answers measured on a data set."""
+
+import json
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+from rich.table import Table
+
+from precog.backbones.registry import load_backbone
+from precog.cli import options
+from precog.cli.output import err, human_seconds, out, print_json
+from precog.config import resolve
+from precog.engine.grounded import GroundedSettings
+from precog.engine.modes import FreeSettings
+from precog.engine.sampling import Sampling
+from precog.evaluate.reader import ParagraphReader
+from precog.evaluate.squad import MODES, SquadSettings, evaluate
+from precog.evaluate.squad_data import read_questions, sample_questions
+
+app = typer.Typer(help="Measure answers on a data set.", no_args_is_help=True)
+
+
+@app.callback()
+def measure() -> None:
+    """Measure answers on a data set."""
+
+
+@app.command()
+def squad(
+    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the subset and of the wrong paragraphs.")] = 0,
+    context: Annotated[str, typer.Option(metavar="gold|retrieved", help="Where the paragraph comes from.")] = "gold",
+    modes: Annotated[str, typer.Option(metavar="M,M,…", help="Modes to run.")] = ",".join(MODES),
+    free: Annotated[bool, typer.Option("--free", help="Decode freely instead of grounded.")] = False,
+    codec: Annotated[str, typer.Option(metavar="fp16|fp32", help="How states are stored.")] = "fp16",
+    encode: Annotated[str, typer.Option(metavar="once|twice|twice-reversed", help="How paragraphs are read.")] = "once",
+    beam: Annotated[int | None, typer.Option(metavar="N", help="Beam width; the model's own when left out.")] = None,
+    compose_temperature: Annotated[float, typer.Option(help="Softmax temperature of inject_top3.")] = 1.0,
+    top_p: Annotated[float, typer.Option(help="With --free: nucleus sampling, 0.9 in the paper.")] = 1.0,
+    samples: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write every answer, as JSON lines.")
+    ] = None,
+    model: options.Model = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    encoder: options.Encoder = None,
+    as_json: options.Json = False,
+) -> int:
+    """SQuAD v1.1: reading in context against injected states, with controls, on the same questions."""
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    chosen = SquadSettings(tuple(modes.split(",")), context, compose_temperature, seed)
+    everything = read_questions(data)
+    questions = sample_questions(everything, limit, seed)
+    backbone = load_backbone(settings.model, encode_mode=encode, device=settings.device, threads=settings.threads)
+    decoding: GroundedSettings | FreeSettings
+    if free:
+        decoding = FreeSettings(
+            max_tokens=24, sampling=Sampling(temperature=1.0 if top_p < 1 else 0.0, top_p=top_p, seed=seed)
+        )
+    else:
+        decoding = GroundedSettings.from_card(
+            {**backbone.card.decoding, **({} if beam is None else {"beam_width": beam})}
+        )
+    reader = ParagraphReader(backbone, codec, decoding)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress("questions", *columns, console=err, transient=True) as progress:
+        task = progress.add_task("questions", total=len(questions))
+        report, answered = evaluate(
+            questions, everything, reader, chosen, settings.encoder, lambda done: progress.update(task, completed=done)
+        )
+    if samples is not None:
+        with samples.open("w", encoding="utf-8") as file:
+            for sample in answered:
+                said = {mode: answer.text for mode, answer in sample.said.items()}
+                line = {"id": sample.id, "question": sample.question, "answers": sample.answers, "said": said}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report)
+    return 0
+
+
+def _print_report(report: dict[str, object]) -> None:
+    table = Table("mode", "EM", "F1", "95 %", "tokens read", "seconds", title=f"SQuAD v1.1, {report['n']} questions")
+    for mode, row in cast(dict[str, dict[str, dict[str, float]]], report["modes"]).items():
+        em, f1 = row["em"], row["f1"]
+        table.add_row(
+            mode,
+            f"{em['value']:.1f}",
+            f"{f1['value']:.1f}",
+            f"{f1['low']:.1f} – {f1['high']:.1f}",
+            f"{cast(float, row['mean_tokens_processed']):.1f}",
+            human_seconds(cast(float, row["mean_latency_sec"])),
+        )
+    baseline = cast(dict[str, float], report["baseline"])
+    table.add_row("rule, no model", f"{baseline['em']:.1f}", f"{baseline['f1']:.1f}", "", "", "")
+    out.print(table)
+    for mode, share in cast(dict[str, float], report["agreement"]).items():
+        out.print(f"{mode}: {100 * share:.1f} % of the answers are those of in_context")
+    if report["recall"]:
+        found = ", ".join(f"@{k} {value:.3f}" for k, value in cast(dict[str, float], report["recall"]).items())
+        out.print(f"recall {found} over all paragraphs of the file")

@@ -1,0 +1,119 @@
+"""Questions answered over given paragraphs in every mode, with the engine that answers users.
+
+A paragraph is one chunk, whatever its length (paper appendix, *Evaluation Dataset*). Its state is encoded once, put
+through the codec, and injected for every question; `in_context` reads paragraph and question in one pass instead,
+without codec or store.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from precog.backbones.protocol import Backbone
+from precog.engine.grounded import GroundedSettings, Source
+from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
+from precog.engine.templates import question_segment
+from precog.state import State, compose
+from precog.state.codec import codec_named
+
+ENCODE_TOGETHER = 16
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer as text, with what it cost.
+
+    Attributes:
+        text: as scored.
+        confidence: the model's own, for a grounded answer; NaN for a free one.
+        tokens_processed: tokens the model read for it.
+        latency_sec: from the question to the whole answer.
+    """
+
+    text: str
+    confidence: float
+    tokens_processed: int
+    latency_sec: float
+
+
+class ParagraphReader:
+    """Paragraphs of an evaluation, their tokens and their stored states.
+
+    Args:
+        backbone: the model.
+        codec: ``fp32`` or ``fp16``: how states are stored.
+        settings: how answers are decoded.
+    """
+
+    def __init__(self, backbone: Backbone, codec: str, settings: GroundedSettings | FreeSettings) -> None:
+        self.backbone = backbone
+        self.settings = settings
+        self.codec = codec
+        self._codec = codec_named(codec)
+        self._ids: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
+        self._stored: dict[str, tuple[bytes, State]] = {}
+
+    def _tokens(self, paragraph: str) -> tuple[list[int], list[tuple[int, int]]]:
+        if paragraph not in self._ids:
+            self._ids[paragraph] = self.backbone.tokenizer.encode_with_offsets(paragraph)
+        return self._ids[paragraph]
+
+    def encode(self, paragraphs: Sequence[str]) -> None:
+        """Read paragraphs once and keep their states as the store would."""
+        missing = [p for p in dict.fromkeys(paragraphs) if p not in self._stored]
+        for start in range(0, len(missing), ENCODE_TOGETHER):
+            group = missing[start : start + ENCODE_TOGETHER]
+            states = self.backbone.encode_chunks([self._tokens(p)[0] for p in group])
+            for paragraph, state in zip(group, states, strict=True):
+                self._stored[paragraph] = (self._codec.encode(state, self.backbone.spec), state)
+
+    def state(self, paragraph: str) -> State:
+        """The stored state of a paragraph, decoded anew."""
+        self.encode([paragraph])
+        stored, original = self._stored[paragraph]
+        return self._codec.decode(
+            stored, self.backbone.spec, num_tokens=original.num_tokens, encoding_dtype=original.encoding_dtype
+        )
+
+    def inject(self, question: str, paragraphs: Sequence[str], scores: Sequence[float], temperature: float) -> Said:
+        """Answer from the states of paragraphs, composed by the paper's softmax mean when there are several."""
+        states = [self.state(paragraph) for paragraph in paragraphs]
+        state = states[0] if len(states) == 1 else compose(states, scores, temperature=temperature).state
+        return self._answer_from(state, question, paragraphs)
+
+    def inject_other(self, question: str, paragraph: str, other: str) -> Said:
+        """Answer from the state of another paragraph, under the mask of the right one."""
+        return self._answer_from(self.state(other), question, [paragraph])
+
+    def _answer_from(self, state: State, question: str, paragraphs: Sequence[str]) -> Said:
+        ids = question_segment(self.backbone, question)
+        sources = [Source.of(self._tokens(paragraph)[0]) for paragraph in paragraphs]
+        answer = answer_inject(self.backbone, state, ids, sources=sources, settings=self.settings)
+        return self._said(answer, paragraphs)
+
+    def in_context(self, question: str, paragraph: str) -> Said:
+        """Answer by reading the paragraph and the question in one pass."""
+        ids = question_segment(self.backbone, question)
+        answer = answer_in_context(self.backbone, [self._tokens(paragraph)[0]], ids, settings=self.settings)
+        return self._said(answer, [paragraph])
+
+    def mask_only(self, question: str, paragraph: str) -> Said:
+        """Answer from the empty state under the paragraph's mask: what the mask alone gives away."""
+        ids = question_segment(self.backbone, question)
+        sources = [Source.of(self._tokens(paragraph)[0])]
+        return self._said(answer_none(self.backbone, ids, sources=sources, settings=self.settings), [paragraph])
+
+    def none(self, question: str) -> Said:
+        """Answer freely, without any context."""
+        settings = self.settings if isinstance(self.settings, FreeSettings) else FreeSettings(max_tokens=24)
+        return self._said(answer_none(self.backbone, question_segment(self.backbone, question), settings=settings), [])
+
+    def _said(self, answer: Answer, paragraphs: Sequence[str]) -> Said:
+        found = answer.grounded
+        if found is None:
+            text, confidence = self.backbone.tokenizer.decode(list(answer.token_ids)).strip(), float("nan")
+        else:
+            best = found.best
+            paragraph = paragraphs[best.member]
+            spans = self._tokens(paragraph)[1][best.start : best.start + best.length]
+            text, confidence = paragraph[spans[0][0] : spans[-1][1]].strip(), found.confidence
+        return Said(text, confidence, answer.tokens_processed, answer.total_sec)

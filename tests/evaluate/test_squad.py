@@ -1,0 +1,92 @@
+"""The evaluation itself: its modes, its pairing, its controls."""
+
+import json
+
+import pytest
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.engine.grounded import GroundedSettings
+from precog.engine.modes import FreeSettings
+from precog.errors import UsageError
+from precog.evaluate.reader import ParagraphReader
+from precog.evaluate.squad import MODES, SquadSettings, evaluate
+from precog.evaluate.squad_data import Question
+from precog.text.tokenizer import load_mistral_tokenizer
+
+PARAGRAPHS = (
+    "Ada Lovelace was born in London in 1815 and wrote the first program.",
+    "The Danube flows through Vienna, Budapest and Belgrade to the Black Sea.",
+    "Mount Kenya is 5,199 metres high and is Africa's second highest mountain.",
+    "The Treaty of Ghent ended the War of 1812 between two nations.",
+)
+QUESTIONS = [
+    Question("a", "t", PARAGRAPHS[0], "Where was Ada Lovelace born?", ("London",)),
+    Question("b", "t", PARAGRAPHS[1], "Which sea does the Danube reach?", ("the Black Sea", "Black Sea")),
+    Question("c", "t", PARAGRAPHS[2], "How high is Mount Kenya?", ("5,199 metres",)),
+    Question("d", "t", PARAGRAPHS[3], "Which treaty ended the War of 1812?", ("The Treaty of Ghent",)),
+]
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
+
+
+@pytest.fixture(scope="module")
+def measured(backbone):
+    reader = ParagraphReader(backbone, "fp32", GroundedSettings(beam_width=2))
+    return evaluate(QUESTIONS, QUESTIONS, reader, SquadSettings())
+
+
+def test_injected_answers_are_those_of_in_context(measured):
+    report, samples = measured
+    assert report["agreement"]["inject_top1"] == 1.0
+    for sample in samples:
+        assert sample.said["inject_top1"].text == sample.said["in_context"].text
+
+
+def test_grounded_answers_are_spans_of_their_paragraph(measured):
+    _, samples = measured
+    for sample, question in zip(samples, QUESTIONS, strict=True):
+        for mode in ("in_context", "inject_top1", "mask_only", "other"):
+            assert sample.said[mode].text in question.context
+            assert sample.said[mode].text
+
+
+def test_injection_reads_question_and_answer_only(measured):
+    report, _ = measured
+    read = {mode: row["mean_tokens_processed"] for mode, row in report["modes"].items()}
+    mean_paragraph = sum(1 + len(load_mistral_tokenizer().encode(p)) for p in PARAGRAPHS) / len(PARAGRAPHS)
+    assert read["in_context"] - read["inject_top1"] == pytest.approx(mean_paragraph)
+
+
+def test_controls_do_not_use_the_right_state(measured, backbone):
+    reader = ParagraphReader(backbone, "fp32", GroundedSettings(beam_width=2))
+    question = QUESTIONS[0]
+    wrong = reader.inject_other(question.question, PARAGRAPHS[0], PARAGRAPHS[1])
+    right = reader.inject_other(question.question, PARAGRAPHS[0], PARAGRAPHS[0])
+    assert right.text == measured[1][0].said["inject_top1"].text
+    assert right.confidence != wrong.confidence
+
+
+def test_report_is_json_with_the_fields_of_the_contract(measured):
+    report = json.loads(json.dumps(measured[0], allow_nan=False))
+    assert list(report["modes"]) == list(MODES)
+    assert {"modes", "n", "ids_sha256", "decoding", "context", "recall", "agreement", "model", "seed"} <= set(report)
+    for row in report["modes"].values():
+        assert set(row) == {"em", "f1", "mean_tokens_processed", "mean_latency_sec"}
+        assert row["f1"]["low"] <= row["f1"]["value"] <= row["f1"]["high"]
+    assert report["recall"]["3"] == 1.0
+
+
+def test_free_answers_run_in_every_mode_that_has_no_mask(backbone):
+    reader = ParagraphReader(backbone, "fp16", FreeSettings(max_tokens=3))
+    report, samples = evaluate(QUESTIONS[:2], QUESTIONS, reader, SquadSettings(modes=("in_context", "inject_top1", "none")))
+    assert report["decoding"]["grounded"] is False
+    assert samples[0].said["none"].tokens_processed < samples[0].said["in_context"].tokens_processed
+
+
+@pytest.mark.parametrize("settings", [{"modes": ("inject",)}, {"modes": ()}, {"context": "silver"}])
+def test_unknown_modes_and_contexts_are_refused(settings):
+    with pytest.raises(UsageError, match="no such"):
+        SquadSettings(**settings)
