@@ -1,0 +1,176 @@
+"""``precog ask``: one question, or a prompt that loads once."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Literal, cast
+
+import typer
+from rich.markup import escape
+
+from precog.cli import options
+from precog.cli.main import STARTED_SEC
+from precog.cli.output import err, human_seconds, out, print_json
+from precog.cli.sources import print_source
+from precog.config import resolve
+from precog.corpus.answer import CorpusAnswer
+from precog.corpus.ask import Asker, AskOptions
+from precog.corpus.corpus import ModelChoice
+from precog.engine.sampling import Sampling
+from precog.errors import PrecogError, UsageError
+
+Mode = Literal["inject", "in-context", "none"]
+
+
+def ask(
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUESTION]", help="What to answer; without it, a prompt.", show_default=False),
+    ] = None,
+    corpus: options.Corpus = None,
+    model: options.Model = None,
+    mode: Annotated[
+        str, typer.Option(metavar="inject|in-context|none", help="Where the context comes from.")
+    ] = "inject",
+    top_k: Annotated[int, typer.Option(metavar="N", help="Chunks retrieved and cited.")] = 3,
+    inject: Annotated[int, typer.Option(metavar="N", help="States composed.")] = 1,
+    compose: Annotated[str, typer.Option(metavar="mean", help="Rule of composition.")] = "mean",
+    compose_temperature: Annotated[float, typer.Option(metavar="T", help="Of the softmax over scores.")] = 1.0,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SUBSET", help="Layers to inject, such as bottom:6.  [default: all stored]", show_default=False
+        ),
+    ] = None,
+    free: Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")] = False,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Below it there is no answer.  [default: the model's own]", show_default=False),
+    ] = None,
+    always_answer: Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")] = False,
+    temperature: Annotated[float, typer.Option(metavar="T", help="0 is greedy (with --free).")] = 0.0,
+    top_p: Annotated[float, typer.Option(metavar="P", help="Probability kept (with --free).")] = 1.0,
+    sample_top_k: Annotated[int, typer.Option(metavar="N", help="Tokens kept, 0 for all (with --free).")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the random numbers (with --free).")] = 0,
+    max_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="Most tokens of an answer.", show_default=False)
+    ] = None,
+    retrieval: options.Retrieval = None,
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Answer a question from what the model remembers of the documents, with sources.
+
+    By default the answer is a span of the retrieved text; no text is read again to find it.
+    """
+    settings = resolve(
+        {
+            "corpus": options.text(corpus),
+            "model": model,
+            "device": device,
+            "threads": threads,
+            "encoder": encoder,
+            "retrieval": retrieval,
+        }
+    )
+    how = AskOptions(
+        mode=cast(Mode, mode),
+        top_k=top_k,
+        inject=inject,
+        compose=compose,
+        compose_temperature=compose_temperature,
+        layers=layers,
+        free=free,
+        min_confidence=min_confidence,
+        always_answer=always_answer,
+        sampling=Sampling(temperature, top_p, sample_top_k, seed),
+        max_tokens=max_tokens,
+    )
+    if question is not None and not question.strip():
+        raise UsageError("the question is empty", given="0 tokens", expected="a question")
+    where = None if mode == "none" and settings.corpus is None else settings.corpus_folder
+    with Asker(
+        where,
+        model=ModelChoice(settings.model, settings.device, settings.threads),
+        encoder=settings.encoder,
+        retrieval=settings.retrieval,
+        started_sec=STARTED_SEC,
+    ) as asker:
+        if question is not None:
+            _answer(asker, question, how, as_json)
+        else:
+            _converse(asker, how, as_json)
+    return 0
+
+
+def _converse(asker: Asker, how: AskOptions, as_json: bool) -> None:
+    """Question after question until the end of input; one that fails does not end it."""
+    interactive = sys.stdin.isatty()
+    if interactive:
+        err.print(f"[bold]{escape(asker.backbone.card.name)}[/] is ready; an empty line or Ctrl-D ends.")
+    while True:
+        if interactive:
+            err.print("[bold cyan]?[/] ", end="")
+        line = sys.stdin.readline()
+        if not line or (interactive and not line.strip()):
+            return
+        if not line.strip():
+            continue
+        try:
+            _answer(asker, line.strip(), how, as_json)
+        except PrecogError as error:
+            err.print(f"precog: {escape(' '.join(str(error).split()))}")
+            if as_json:
+                print_json({"error": error.to_json()})
+
+
+def _answer(asker: Asker, question: str, how: AskOptions, as_json: bool) -> None:
+    if as_json:
+        print_json(asker.ask(question, how).to_json())
+        return
+    answer = asker.ask(question, how, on_text=_streamer())
+    print(flush=True)
+    _print_rest(answer)
+
+
+def _streamer() -> Callable[[str], None]:
+    anything = False
+
+    def show(text: str) -> None:
+        nonlocal anything
+        text = text if anything else text.lstrip()
+        anything = anything or bool(text)
+        print(text, end="", flush=True)
+
+    return show
+
+
+def _print_rest(answer: CorpusAnswer) -> None:
+    if answer.sources:
+        out.print()
+    for number, found in enumerate(answer.sources):
+        cited = answer.citation is not None and answer.citation.source == number
+        print_source(number + 1, found, answer.citation.span if cited and answer.citation is not None else None)
+    mixture = answer.mixture
+    if len(mixture.weights) > 1:
+        weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)
+        exactly = "exact" if mixture.exact else "approximate"
+        out.print(f"[dim]{len(mixture.weights)} contexts, {mixture.rule} ({weights}), {exactly}[/]")
+    times = answer.timings
+    parts = [f"{name} {human_seconds(value)}" for name, value in _breakdown(answer) if value]
+    out.print(f"[dim]confidence {answer.confidence:.2f}, {answer.tokens_processed} tokens read by the model[/]")
+    out.print(f"[dim]{' + '.join(parts)} = first token after {human_seconds(times.ttft)}[/]")
+    startup = f", start-up {human_seconds(times.startup)}" if times.startup else ""
+    out.print(f"[dim]total {human_seconds(times.total)}{startup}[/]")
+
+
+def _breakdown(answer: CorpusAnswer) -> list[tuple[str, float]]:
+    times = answer.timings
+    return [
+        ("encode", times.encode),
+        ("search", times.search),
+        ("load", times.load),
+        ("inject", times.inject),
+        ("read question", times.first_token),
+    ]

@@ -1,0 +1,165 @@
+"""What an answer is, with everything that lets a reader check it."""
+
+from dataclasses import dataclass, field
+
+from precog.corpus.search import Found
+from precog.engine.modes import Mode
+from precog.store import Chunk
+
+NOT_FOUND = "not found in these documents"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where an answer stands, character by character.
+
+    Attributes:
+        source: index among the answer's sources.
+        document: source of the document.
+        page: 1-based; None where the format has no pages.
+        span: first character and the one after the last, in the document's extracted text.
+    """
+
+    source: int
+    document: str
+    page: int | None
+    span: tuple[int, int]
+
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        return {"source": self.source, "document": self.document, "page": self.page, "span": list(self.span)}
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Where the time went, in seconds.
+
+    Attributes:
+        startup: until the first question could be taken; 0 for later ones.
+        encode: the question's key.
+        search: comparing it.
+        load: reading states from flash, checksum included.
+        inject: bytes to state, composition.
+        first_token: from then on until the first token, the question's tokens included.
+        per_token: each further token.
+        total: all of it, start-up included.
+    """
+
+    startup: float = 0.0
+    encode: float = 0.0
+    search: float = 0.0
+    load: float = 0.0
+    inject: float = 0.0
+    first_token: float = 0.0
+    per_token: float = 0.0
+    total: float = 0.0
+
+    @property
+    def injection_overhead(self) -> float:
+        """What remembering adds to the same question without any context (ERRATA 5)."""
+        return self.encode + self.search + self.load + self.inject
+
+    @property
+    def ttft(self) -> float:
+        """From the question to the first token."""
+        return self.injection_overhead + self.first_token
+
+    def to_json(self) -> dict[str, float]:
+        """As the command line prints it."""
+        values = {
+            "startup": self.startup,
+            "encode": self.encode,
+            "search": self.search,
+            "load": self.load,
+            "inject": self.inject,
+            "first_token": self.first_token,
+            "per_token": self.per_token,
+            "injection_overhead": self.injection_overhead,
+            "ttft": self.ttft,
+            "total": self.total,
+        }
+        return {key: round(value, 6) for key, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How several states, or texts, became one context.
+
+    Attributes:
+        rule: ``mean``; ``read`` where the texts were read one after the other; ``none`` without context.
+        exact: whether the model is in a state that reading some text leaves.
+        weights: of the first so many sources.
+    """
+
+    rule: str = "none"
+    exact: bool = True
+    weights: tuple[float, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        members = [{"source": number, "weight": weight} for number, weight in enumerate(self.weights)]
+        return {"rule": self.rule, "exact": self.exact, "members": members}
+
+
+@dataclass(frozen=True)
+class CorpusAnswer:
+    """An answer from a corpus.
+
+    Attributes:
+        text: the answer, or that there is none.
+        sources: what was retrieved, best first; empty where nothing is cited.
+        citation: where a grounded answer stands; None for a free one.
+        model: name of the model.
+        mode: where its state came from.
+        mixture: how the context was made.
+        confidence: the model's own, between 0 and 1.
+        abstained: whether the confidence was too low to answer, or nothing was retrieved.
+        tokens_processed: tokens the model read for this answer.
+        mask_bytes: bytes that grounding touched.
+        mask_sec: time it took.
+        timings: where the time went.
+    """
+
+    text: str
+    model: str
+    mode: Mode
+    sources: list[Found] = field(default_factory=list)
+    citation: Citation | None = None
+    mixture: Mixture = field(default_factory=Mixture)
+    confidence: float = 0.0
+    abstained: bool = False
+    tokens_processed: int = 0
+    mask_bytes: int = 0
+    mask_sec: float = 0.0
+    timings: Timings = field(default_factory=Timings)
+
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        return {
+            "text": self.text,
+            "sources": [found.to_json() for found in self.sources],
+            "citation": None if self.citation is None else self.citation.to_json(),
+            "model": self.model,
+            "mode": self.mode,
+            "composition": self.mixture.to_json(),
+            "confidence": round(self.confidence, 6),
+            "abstained": self.abstained,
+            "tokens_processed": self.tokens_processed,
+            "mask": {"bytes": self.mask_bytes, "sec": round(self.mask_sec, 6)},
+            "timings_sec": self.timings.to_json(),
+        }
+
+
+def characters_of(chunk: Chunk, start: int, end: int) -> tuple[int, int] | None:
+    """Where characters of what a chunk's state has read (context and text) stand in the document.
+
+    White space at both ends is left out. None where they are not all text: the context stands somewhere else.
+    """
+    read = chunk.info.context + chunk.info.text
+    answer = read[start:end]
+    start += len(answer) - len(answer.lstrip())
+    end -= len(answer) - len(answer.rstrip())
+    if start < len(chunk.info.context) or start >= end:
+        return None
+    offset = chunk.info.span[0] - len(chunk.info.context)
+    return start + offset, end + offset

@@ -1,0 +1,316 @@
+"""A question ▸ an answer from stored states: search, one read of the store, injection, decoding.
+
+Nothing of the documents is read by the model: it continues from what it remembers of them, and grounded decoding lets
+it say only what stands in the retrieved chunk (its stored token ids and suffix array).
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from precog.backbones.protocol import Backbone
+from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
+from precog.corpus.corpus import ModelChoice, StateReader, open_model
+from precog.corpus.search import Found, Searcher, SearchResult, check_question
+from precog.engine.grounded import GroundedSettings, Source
+from precog.engine.modes import Answer, FreeSettings, Mode, answer_in_context, answer_inject, answer_none
+from precog.engine.sampling import Sampling
+from precog.engine.templates import question_segment
+from precog.errors import CorpusError, UsageError
+from precog.index import Retrieval
+from precog.state import LayerSubset, compose
+from precog.store import Record
+from precog.text.tokenizer import StreamDecoder
+
+OnText = Callable[[str], None]
+MODES: tuple[Mode, ...] = ("inject", "in-context", "none")
+
+
+@dataclass(frozen=True)
+class AskOptions:
+    """How a question is answered.
+
+    Attributes:
+        mode: ``inject`` a stored state, read the text ``in-context``, or use ``none``.
+        top_k: chunks that are retrieved and cited.
+        inject: states of the best of them that are composed, or texts that are read.
+        compose: rule of composition.
+        compose_temperature: T of its softmax over scores (ERRATA 11).
+        layers: subset of the stored layers to inject; None for all.
+        free: let the model say what it likes, not only what stands in the chunks.
+        min_confidence: below it the answer is that there is none; None for the model's own threshold.
+        always_answer: answer whatever the confidence.
+        sampling: how free tokens are chosen.
+        max_tokens: most tokens of an answer; None for the model's or the engine's own.
+    """
+
+    mode: Mode = "inject"
+    top_k: int = 3
+    inject: int = 1
+    compose: str = "mean"
+    compose_temperature: float = 1.0
+    layers: str | None = None
+    free: bool = False
+    min_confidence: float | None = None
+    always_answer: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError("--mode: no such mode", given=self.mode, expected=", ".join(MODES))
+        if self.top_k < 1:
+            raise UsageError("--top-k is out of range", given=self.top_k, expected="at least 1")
+        if not 1 <= self.inject <= self.top_k:
+            raise UsageError("--inject is out of range", given=self.inject, expected=f"1 to --top-k {self.top_k}")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError("--max-tokens is out of range", given=self.max_tokens, expected="at least 1")
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
+        if not self.speaks_freely and self.sampling != Sampling():
+            hint = "add --free, or leave --temperature, --top-p, --sample-top-k and --seed away"
+            raise UsageError("a grounded answer is searched, not sampled", given=self.sampling, hint=hint)
+
+    @property
+    def speaks_freely(self) -> bool:
+        """Whether the answer may be anything: asked for, or nothing there to ground it in."""
+        return self.free or self.mode == "none"
+
+
+class Asker:
+    """A model and a corpus, open for any number of questions.
+
+    Attributes:
+        backbone: the model.
+        searcher: the corpus; None where only the model is asked.
+    """
+
+    def __init__(
+        self,
+        corpus: Path | None,
+        *,
+        model: ModelChoice | None = None,
+        encoder: str | None = None,
+        retrieval: Retrieval = "hybrid",
+        started_sec: float | None = None,
+    ) -> None:
+        """Opens both.
+
+        Args:
+            corpus: its folder; None to ask the model without context.
+            model: which model; None for the corpus's own.
+            encoder: where the sentence encoder is; None for the corpus's own.
+            retrieval: by meaning, by words, or both.
+            started_sec: ``time.perf_counter()`` when the user began to wait.
+
+        Raises:
+            CorpusError, ModelError, EncoderError: a part is missing or damaged.
+            ForeignStateError: another model made the corpus.
+        """
+        started = time.perf_counter() if started_sec is None else started_sec
+        choice = model or ModelChoice()
+        self.searcher: Searcher | None = None
+        if corpus is None:
+            self.backbone: Backbone = choice.load("once")
+        else:
+            self.searcher = Searcher(corpus, encoder=encoder, retrieval=retrieval)
+            try:
+                self.backbone = open_model(self.searcher.settings, choice)
+                self._states = StateReader(self.searcher.store, self.searcher.settings, self.backbone)
+            except BaseException:
+                self.searcher.store.close()
+                raise
+        self._startup_sec = time.perf_counter() - started
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.searcher is not None:
+            self.searcher.store.close()
+
+    def ask(self, question: str, options: AskOptions | None = None, *, on_text: OnText | None = None) -> CorpusAnswer:
+        """Answers one question.
+
+        Args:
+            question: as the user wrote it.
+            options: how.
+            on_text: called with the answer's text piece by piece, as soon as it is certain to be said.
+
+        Raises:
+            UsageError: the question is empty, or an option is out of range.
+            CorpusError: there is nothing in the corpus.
+            DamagedStateError: a state is not what was written.
+        """
+        options = options or AskOptions()
+        check_question(question)
+        startup_sec, self._startup_sec = self._startup_sec, 0.0
+        started = time.perf_counter()
+        if options.mode == "none":
+            answered = self._without_context(question, options, on_text)
+        else:
+            answered = self._from_corpus(question, options, on_text)
+        timings = replace(answered.timings, startup=startup_sec, total=startup_sec + time.perf_counter() - started)
+        return replace(answered, timings=timings)
+
+    def _without_context(self, question: str, options: AskOptions, on_text: OnText | None) -> CorpusAnswer:
+        settings = _free_settings(options)
+        answer = answer_none(
+            self.backbone, question_segment(self.backbone, question), settings=settings, on_token=self._stream(on_text)
+        )
+        timings = _decoding_times(answer, Timings())
+        text = self.backbone.tokenizer.decode(answer.token_ids).strip()
+        return CorpusAnswer(
+            text,
+            self.backbone.card.name,
+            "none",
+            confidence=_free_confidence(answer),
+            tokens_processed=answer.tokens_processed,
+            timings=timings,
+        )
+
+    def _from_corpus(self, question: str, options: AskOptions, on_text: OnText | None) -> CorpusAnswer:
+        if self.searcher is None:
+            raise UsageError("which corpus?", expected="--corpus DIR, PRECOG_CORPUS, or --mode none")
+        result = self.searcher.search(question, options.top_k)
+        timings = Timings(encode=result.encode_sec, search=result.search_sec)
+        if not result.found:
+            return self._nothing_retrieved(options, timings)
+        members = result.found[: options.inject]
+        begun = time.perf_counter()
+        self.searcher.store.prefetch([found.chunk.id for found in members[1:]])
+        records = [self.searcher.store.read_state(found.chunk.id) for found in members]
+        loaded = time.perf_counter()
+        timings = replace(timings, load=loaded - begun)
+        settings = _free_settings(options) if options.free else self._grounded_settings(options)
+        sources = [] if options.free else [_source(record) for record in records]
+        # a grounded answer is shown when it is known whether it is confident enough; a free one streams
+        on_token = self._stream(on_text) if options.free else None
+        if options.mode == "inject":
+            subset = None
+            if options.layers is not None:
+                subset = LayerSubset.parse(options.layers, self.backbone.spec.layers)
+            composed = compose(
+                [self._states.state(record, subset) for record in records],
+                [found.hit.score for found in members],
+                rule=options.compose,
+                temperature=options.compose_temperature,
+            )
+            mixture = Mixture(composed.rule, composed.exact and (subset is None or subset.is_all), composed.weights)
+            timings = replace(timings, inject=time.perf_counter() - loaded)
+            answer = answer_inject(
+                self.backbone,
+                composed.state,
+                question_segment(self.backbone, question),
+                sources=sources,
+                settings=settings,
+                on_token=on_token,
+            )
+        else:
+            mixture = Mixture("read", True, tuple(1.0 for _ in members))
+            order = records[::-1]  # the best one last: what was read last is remembered best
+            answer = answer_in_context(
+                self.backbone,
+                [record.token_ids.tolist() for record in order],
+                question_segment(self.backbone, question),
+                sources=sources,
+                settings=settings,
+                on_token=on_token,
+            )
+        return self._finish(answer, result, members, mixture, options, timings, on_text)
+
+    def _finish(
+        self,
+        answer: Answer,
+        result: SearchResult,
+        members: list[Found],
+        mixture: Mixture,
+        options: AskOptions,
+        timings: Timings,
+        on_text: OnText | None,
+    ) -> CorpusAnswer:
+        grounded = answer.grounded
+        confidence = _free_confidence(answer) if grounded is None else grounded.confidence
+        threshold = options.min_confidence
+        if threshold is None:
+            threshold = 0.0 if grounded is None else self._grounded_settings(options).min_confidence
+        done = CorpusAnswer(
+            NOT_FOUND,
+            self.backbone.card.name,
+            options.mode,
+            mixture=mixture,
+            confidence=confidence,
+            tokens_processed=answer.tokens_processed,
+            mask_bytes=0 if grounded is None else grounded.mask_bytes,
+            mask_sec=0.0 if grounded is None else grounded.mask_sec,
+            timings=_decoding_times(answer, timings),
+        )
+        if confidence < threshold and not options.always_answer:
+            if on_text is not None and grounded is not None:
+                on_text(NOT_FOUND)
+            return replace(done, abstained=True)
+        text, citation = self._text_of(answer, members)
+        if on_text is not None and grounded is not None:
+            on_text(text)
+        return replace(done, text=text, citation=citation, sources=result.found)
+
+    def _text_of(self, answer: Answer, members: list[Found]) -> tuple[str, Citation | None]:
+        """The answer's characters: those of the document itself where it is grounded."""
+        if answer.grounded is None:
+            return self.backbone.tokenizer.decode(answer.token_ids).strip(), None
+        span = answer.grounded.best
+        text = ""
+        for member, first in span.occurrences:
+            chunk = members[member].chunk
+            read = chunk.info.context + chunk.info.text
+            _, offsets = self.backbone.tokenizer.encode_with_offsets(read)
+            start, end = offsets[first][0], offsets[first + span.length - 1][1]
+            text = text or read[start:end].strip()
+            place = characters_of(chunk, start, end)
+            if place is not None:  # prefer an occurrence in the text to one in a repeated heading
+                return read[start:end].strip(), Citation(member, chunk.source, chunk.info.page, place)
+        return text, None
+
+    def _nothing_retrieved(self, options: AskOptions, timings: Timings) -> CorpusAnswer:
+        assert self.searcher is not None
+        if self.searcher.store.size().num_chunks == 0:
+            hint = "precog index PATH… --corpus DIR"
+            raise CorpusError("there is nothing in this corpus yet", given=self.searcher.store.path, hint=hint)
+        return CorpusAnswer(NOT_FOUND, self.backbone.card.name, options.mode, abstained=True, timings=timings)
+
+    def _grounded_settings(self, options: AskOptions) -> GroundedSettings:
+        settings = GroundedSettings.from_card(self.backbone.card.decoding)
+        return settings if options.max_tokens is None else replace(settings, max_span_tokens=options.max_tokens)
+
+    def _stream(self, on_text: OnText | None) -> Callable[[int], None] | None:
+        if on_text is None:
+            return None
+        decoder = StreamDecoder(self.backbone.tokenizer)
+        return lambda token_id: on_text(decoder.push(token_id))
+
+
+def _source(record: Record) -> Source:
+    return Source.of(record.token_ids, record.suffix_array if len(record.suffix_array) else None)
+
+
+def _free_settings(options: AskOptions) -> FreeSettings:
+    if options.max_tokens is None:
+        return FreeSettings(sampling=options.sampling)
+    return FreeSettings(max_tokens=options.max_tokens, sampling=options.sampling)
+
+
+def _free_confidence(answer: Answer) -> float:
+    """The geometric mean of the tokens' probabilities."""
+    return math.exp(answer.log_probability / len(answer.token_ids)) if answer.token_ids else 0.0
+
+
+def _decoding_times(answer: Answer, timings: Timings) -> Timings:
+    further = max(1, len(answer.token_ids) - 1)
+    per_token = max(0.0, answer.total_sec - answer.first_token_sec) / further
+    return replace(timings, first_token=answer.first_token_sec, per_token=per_token)
