@@ -1,11 +1,12 @@
 """What an encoder is: a text in, one unit-norm key per window out."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """Turns questions and passages into keys that are compared by their inner product.
 
@@ -33,6 +34,6 @@ class Encoder(Protocol):
         """The key of a question, float32 [E], unit norm; a question longer than a window gives the mean of its keys."""
         ...
 
-    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "windows E"]]:
+    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
         """The keys of each passage, float32 [windows, E], unit norm: nothing is cut off, a long text has several."""
         ...

@@ -1,9 +1,9 @@
 """A sentence encoder as an ONNX graph, run by onnxruntime.
 
-Each window runs alone, never padded and never in a batch. A graph that quantises its activations takes one scale for a
-whole batch, so the key of a text would depend on its neighbours; and even where it does not (the default encoder: 1e-7),
-the last bits would, and indexing again would give other bytes. Nothing is lost: on one thread, 64 paragraphs took 51 ms
-each alone and 53 ms each in sorted batches of eight.
+Each window runs alone, never padded and never in a batch. A graph that quantises its activations takes one scale for
+a whole batch, so the key of a text would depend on its neighbours; and even where it does not (the default encoder:
+1e-7), the last bits would, and indexing again would give other bytes. Nothing is lost: on one thread, 64 paragraphs
+took 51 ms each alone and 53 ms each in sorted batches of eight.
 """
 
 import hashlib
@@ -101,7 +101,7 @@ class OnnxEncoder:
         keys = self.encode_passages([text])[0]
         return keys[0] if len(keys) == 1 else _unit(keys.mean(axis=0))
 
-    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "windows E"]]:
+    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
         """The keys of each passage, one per window; a text without any word piece still has one."""
         encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
         return [np.stack([self._key(window) for window in self._windows(e.ids)]) for e in encodings]

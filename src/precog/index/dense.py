@@ -3,6 +3,7 @@
 A chunk has one key per window of the encoder; its score is the largest inner product of them.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _SEED = 20
 
 
 class DenseIndex:
-    """Chunks by the direction of their keys; safe to search from several threads while nobody changes it."""
+    """Chunks by the direction of their keys; safe to search from several threads while nobody changes or saves it."""
 
     def __init__(self, dim: int, *, exact_limit: int = EXACT_LIMIT) -> None:
         self._dim = dim
@@ -34,7 +35,7 @@ class DenseIndex:
     def build(
         cls,
         dim: int,
-        keys: Iterable[tuple[int, Float32[np.ndarray, "windows E"]]],
+        keys: Iterable[tuple[int, Float32[np.ndarray, "_ E"]]],
         *,
         exact_limit: int = EXACT_LIMIT,
     ) -> "DenseIndex":
@@ -58,9 +59,9 @@ class DenseIndex:
         """Whether a search compares every key."""
         return isinstance(self._index, faiss.IndexScalarQuantizer)
 
-    def add(self, keys: Iterable[tuple[int, Float32[np.ndarray, "windows E"]]]) -> None:
+    def add(self, keys: Iterable[tuple[int, Float32[np.ndarray, "_ E"]]]) -> None:
         """Adds chunks, whose ids must be new; turns to inverted lists when the exact limit is passed."""
-        block: list[Float32[np.ndarray, "windows E"]] = []
+        block: list[Float32[np.ndarray, "_ E"]] = []
         owners: list[int] = []
         for chunk_id, rows in keys:
             if rows.shape[1] != self._dim:
@@ -81,7 +82,10 @@ class DenseIndex:
         gone = np.isin(self._chunk_of_row, np.fromiter(chunk_ids, np.int64))
         if not gone.any():
             return
-        self._index.remove_ids(faiss.IDSelectorBatch(np.ascontiguousarray(self._labels[gone])))
+        labels = np.ascontiguousarray(self._labels[gone])
+        # inverted lists with a hash table take the array, the exact index is faster with the set
+        kind = faiss.IDSelectorBatch if self.is_exact else faiss.IDSelectorArray
+        self._index.remove_ids(kind(labels))
         self._chunk_of_row = self._chunk_of_row[~gone]
         self._labels = np.arange(len(self._chunk_of_row)) if self.is_exact else self._labels[~gone]
         self._refresh()
@@ -130,7 +134,11 @@ class DenseIndex:
             faiss.write_index(self._index, faiss.PyCallbackIOWriter(write))  # type: ignore[attr-defined]  # its stubs lack it
 
         parts: dict[str, Part] = {"labels": self._labels, "chunk_of_row": self._chunk_of_row, "faiss": stream}
-        write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
+        self._map_labels(mapped=False)  # a hash table has no fixed order, and equal indexes have equal files
+        try:
+            write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
+        finally:
+            self._map_labels()
 
     @classmethod
     def load(cls, path: Path, *, dim: int, tag: str, exact_limit: int = EXACT_LIMIT) -> tuple["DenseIndex", int]:
@@ -152,6 +160,7 @@ class DenseIndex:
             file.close()
         if index._index.d != dim or index._index.ntotal != index.num_keys:
             raise StaleIndexError("the index file belongs to something else", given=path)
+        index._map_labels()
         index._refresh()
         return index, file.generation
 
@@ -167,8 +176,9 @@ class DenseIndex:
         self._chunk_of_row = np.concatenate([self._chunk_of_row, owners])
 
     def _turn_to_lists(self) -> None:
+        faiss.omp_set_num_threads(os.cpu_count() or 1)
         keys = self._all_keys().astype(np.float32)
-        num_lists = 1 << max(4, round(np.log2(4 * np.sqrt(len(keys)))))
+        num_lists = min(1 << round(np.log2(4 * np.sqrt(len(keys)))), 1 + len(keys) // _TRAINING_KEYS_PER_LIST)
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(self._dim), self._dim, num_lists, faiss.METRIC_INNER_PRODUCT)
         index.cp.seed = _SEED
         index.cp.spherical = True
@@ -176,8 +186,13 @@ class DenseIndex:
         sample = np.random.default_rng(_SEED).permutation(len(keys))[: num_lists * _TRAINING_KEYS_PER_LIST]
         index.train(keys[np.sort(sample)])
         index.add_with_ids(keys, self._labels)
-        index.set_direct_map_type(faiss.DirectMap.Hashtable)  # type: ignore[attr-defined]  # its stubs lack it
         self._index = index
+        self._map_labels()
+
+    def _map_labels(self, *, mapped: bool = True) -> None:
+        if not self.is_exact:
+            kind = faiss.DirectMap.Hashtable if mapped else faiss.DirectMap.NoMap  # type: ignore[attr-defined]  # its stubs lack it
+            self._index.set_direct_map_type(kind)  # type: ignore[attr-defined]  # of inverted lists only
 
     def _all_keys(self) -> Float16[np.ndarray, "n E"]:
         codes = self._index.codes  # type: ignore[attr-defined]  # of the exact index only

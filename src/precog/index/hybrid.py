@@ -54,7 +54,7 @@ class IndexSource:
     """
 
     chunk_ids: Callable[[], Iterable[int]]
-    keys: Callable[[Sequence[int] | None], Iterable[tuple[int, Float32[np.ndarray, "windows E"]]]]
+    keys: Callable[[Sequence[int] | None], Iterable[tuple[int, Float32[np.ndarray, "_ E"]]]]
     texts: Callable[[Sequence[int] | None], Iterable[tuple[int, str]]]
     generation: int
     tag: str

@@ -3,7 +3,8 @@
 ::
 
     0   magic "PRECOGIX"
-    8   format version (u32), CRC32 of everything from byte 20 (u32), bytes of the JSON header (u32)
+    8   format version (u32), CRC32 of everything from byte 16 (u32)
+    16  bytes of the JSON header (u32)
     20  JSON header {"kind", "generation", "tag", "parts": [[name, dtype, shape], …]}, then the parts, little-endian
 
 An index can always be rebuilt from the catalogue, so whatever is wrong with a file is one error: ``StaleIndexError``.
@@ -24,7 +25,8 @@ from precog.errors import CorpusError, StorageError
 
 _MAGIC = b"PRECOGIX"
 _VERSION = 1
-_HEAD = struct.Struct("<8sIII")
+_HEAD = struct.Struct("<8sII")
+_LENGTH = struct.Struct("<I")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -67,13 +69,14 @@ def write_index_file(path: Path, *, kind: str, generation: int, tag: str, parts:
         try:
             os.write(descriptor, bytes(_HEAD.size))
             writer = _CheckedWriter(descriptor)
+            writer.write(_LENGTH.pack(len(header)))
             writer.write(header)
             for part in parts.values():
                 if isinstance(part, np.ndarray):
                     writer.write(np.ascontiguousarray(part).data.cast("B"))
                 else:
                     part(writer.write)
-            os.pwrite(descriptor, _HEAD.pack(_MAGIC, _VERSION, writer.crc, len(header)), 0)
+            os.pwrite(descriptor, _HEAD.pack(_MAGIC, _VERSION, writer.crc), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -109,13 +112,14 @@ class IndexFile:
 
     def _check(self, path: Path, kind: str, tag: str) -> None:
         head = self._file.read(_HEAD.size)
-        magic, version, expected, header_bytes = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0, 0, 0)
+        magic, version, expected = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0, 0)
         crc = 0
         while block := self._file.read(_BLOCK_BYTES):
             crc = zlib.crc32(block, crc)
         if magic != _MAGIC or version != _VERSION or crc != expected:
             raise StaleIndexError("the index file is damaged or of another version", given=path)
         self._file.seek(_HEAD.size)
+        (header_bytes,) = _LENGTH.unpack(self._file.read(_LENGTH.size))
         header = json.loads(self._file.read(header_bytes))
         if header["kind"] != kind or header["tag"] != tag:
             given = f"{header['kind']} of {header['tag']}"

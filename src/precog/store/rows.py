@@ -96,7 +96,7 @@ class ChunkKeys:
     """The keys of one chunk, one row per window of the sentence encoder, unit norm."""
 
     chunk_id: int
-    keys: Float32[np.ndarray, "windows E"]
+    keys: Float32[np.ndarray, "_ E"]
 
 
 @dataclass(frozen=True)
