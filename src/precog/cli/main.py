@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("precog.cli.eval:app", "Measure answers on a data set."),
     "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),
     "train": ("precog.cli.train:train", "Train a model."),
-    "train-data": ("precog.cli.train_data:app", "Prepare data to train on."),
+    "train-data": ("precog.cli.train_data:train_data", "Prepare data to train on."),
 }
 """Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
 

@@ -10,15 +10,19 @@ import torch.distributed as dist
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from precog.backbones.tenns.checkpoint import save_model
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel, build
 from precog.errors import TrainingError
+from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.loop import Run, evaluate_batches
 from precog.train.mixture import PhasedBatches, prepared_sets, read_phases
 from precog.train.settings import TrainSettings
 
 EVALUATION_BATCHES = 4
+MODEL_FOLDER = "model"
+UNLIMITED_BYTES = 1 << 50  # a model that stays on this disk needs no small files
 
 
 def start(
@@ -93,7 +97,17 @@ def start(
         return results
 
     try:
-        return run.train(source, evaluate if held_out else None)
+        last = run.train(source, evaluate if held_out else None)
+        if rank == 0:
+            save_model(
+                out / MODEL_FOLDER,
+                model,
+                name=out.name,
+                tokenizer_sha256=MISTRAL_SHA256,
+                shard_bytes=UNLIMITED_BYTES,
+                notes={"steps": int(last["step"])},
+            )
+        return last
     finally:
         if world > 1:
             dist.destroy_process_group()
