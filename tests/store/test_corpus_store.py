@@ -45,6 +45,7 @@ def test_what_was_added_is_what_is_read(store):
                 (seed % 4 * 10, seed % 4 * 10 + 10),
             )
             assert chunk.num_tokens == record.num_tokens
+            np.testing.assert_array_equal(reader.read_state(chunk).state, record.state)
         for seed, entry in enumerate(reader.iter_keys()):
             np.testing.assert_array_equal(entry.keys, corpora.key_of(seed, 1 + seed % 2))
         wanted = chunk_ids(reader)[3:5]
@@ -251,8 +252,9 @@ def test_erasing_interrupted_before_it_began_is_finished_by_the_next_writer(stor
 def test_compaction_gives_bytes_back_and_changes_nothing_else(store):
     corpora.fill(store, 4, 6)
     with CorpusStore.open(store.path) as reader:
-        kept = chunk_ids(reader)[-1]
-        reader.read_state(kept)
+        first, *_, last = chunk_ids(reader)
+        held = reader.chunks([first, last])
+        reader.read_state(held[last])
         with store.batch() as batch:
             batch.delete_document(1)
             batch.delete_document(3)
@@ -261,6 +263,9 @@ def test_compaction_gives_bytes_back_and_changes_nothing_else(store):
         assert freed >= 10 * corpora.LAYOUT.record_bytes
         assert store.checksum() == before
         assert reader.checksum() == before
+        assert reader.read_state(held[last]).content_hash == held[last].content_hash
+        with pytest.raises(CorpusError, match="no longer in the corpus"):
+            reader.read_state(held[first])
         assert store.compact() == 0
     names = sorted(corpora.segment_bytes(store.path))
     assert len(names) == 3

@@ -87,14 +87,15 @@ class CorpusReader:
         """Texts of the visible chunks among these, or of all of them, for the lexical index; streams."""
         return self._catalogue.texts(chunk_ids)
 
-    def read_state(self, chunk_id: int) -> Record:
-        """Reads the state of a chunk: one lookup, one ``pread``, one CRC.
+    def read_state(self, chunk: Chunk | int) -> Record:
+        """Reads the state of a chunk: one ``pread``, one CRC, and for a mere id one lookup before.
 
         Raises:
             DamagedStateError: the record is not what was written; names segment and record.
             CorpusError: the chunk has been forgotten.
         """
-        place = self._locate(chunk_id)
+        chunk_id = chunk if isinstance(chunk, int) else chunk.id
+        place = self._locate(chunk_id) if isinstance(chunk, int) else (chunk.location, chunk.content_hash)
         try:
             return self._read(*place)
         except DamagedStateError:

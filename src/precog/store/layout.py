@@ -4,10 +4,13 @@ It knows nothing of models: states are bytes, and what they mean is the ``note``
 The format is described for outsiders in ``docs/format.md``.
 """
 
+import functools
 import json
 import struct
 import zlib
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from precog.errors import DamagedCorpusError, StateError
 
@@ -57,32 +60,42 @@ class RecordLayout:
             room = SEGMENT_HEADER_BYTES - _SEGMENT_HEAD.size
             raise StateError("the note is too long for a segment header", given=len(self._json()), expected=f"≤ {room}")
 
-    @property
+    @functools.cached_property
     def position_width(self) -> int:
         """Bytes of one suffix-array entry."""
         return 2 if self.max_tokens <= 1 << 16 else 4
 
-    @property
+    @functools.cached_property
     def state_offset(self) -> int:
         """Byte of a record at which the state begins."""
         return RECORD_HEADER_BYTES
 
-    @property
+    @functools.cached_property
     def tau_offset(self) -> int:
         """Byte of a record at which τ begins."""
         return self.state_offset + _aligned(self.state_bytes, PART_ALIGNMENT_BYTES)
 
-    @property
+    @functools.cached_property
     def tokens_offset(self) -> int:
         """Byte of a record at which the token ids begin."""
         return self.tau_offset + _aligned(self.tau_bytes, PART_ALIGNMENT_BYTES)
 
-    @property
+    @functools.cached_property
     def suffix_offset(self) -> int:
         """Byte of a record at which the suffix array begins."""
         return self.tokens_offset + _aligned(self.max_tokens * self.token_width, PART_ALIGNMENT_BYTES)
 
-    @property
+    @functools.cached_property
+    def token_dtype(self) -> np.dtype[np.unsignedinteger]:
+        """Of a stored token id."""
+        return np.dtype(f"<u{self.token_width}")
+
+    @functools.cached_property
+    def position_dtype(self) -> np.dtype[np.unsignedinteger]:
+        """Of a suffix-array entry."""
+        return np.dtype(f"<u{self.position_width}")
+
+    @functools.cached_property
     def record_bytes(self) -> int:
         """Bytes of a whole record, padding included."""
         end = self.suffix_offset + self.max_tokens * self.position_width

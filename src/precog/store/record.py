@@ -27,6 +27,7 @@ from precog.errors import DamagedStateError, StateError
 from precog.store.layout import FORMAT_VERSION, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordLayout
 
 _HEAD = struct.Struct("<4sIHHIIIQQ32s32s")
+_FLOAT32 = np.dtype("<f4")
 
 
 @dataclass(frozen=True, order=True)
@@ -108,9 +109,9 @@ def pack(
     _HEAD.pack_into(record, 0, RECORD_MAGIC, 0, FORMAT_VERSION, flags, len(ids), *place, fingerprint, digest)
     record[layout.state_offset : layout.state_offset + len(state_view)] = state_view
     record[layout.tau_offset : layout.tau_offset + len(tau_view)] = tau_view
-    _put(record, layout.tokens_offset, ids.astype(f"<u{layout.token_width}"))
+    _put(record, layout.tokens_offset, ids.astype(layout.token_dtype))
     if suffix_array is not None:
-        _put(record, layout.suffix_offset, np.asarray(suffix_array).astype(f"<u{layout.position_width}"))
+        _put(record, layout.suffix_offset, np.asarray(suffix_array).astype(layout.position_dtype))
     _seal(record)
     return record
 
@@ -140,9 +141,9 @@ def unpack(layout: RecordLayout, location: Location, data: bytes) -> Record:
     num_suffixes = num_tokens if flags & _HAS_SUFFIX_ARRAY else 0
     return Record(
         state=np.frombuffer(data, np.uint8, layout.state_bytes, layout.state_offset),
-        tau=np.frombuffer(data, "<f4", layout.tau_bytes // 4, layout.tau_offset),
-        token_ids=np.frombuffer(data, f"<u{layout.token_width}", num_tokens, layout.tokens_offset),
-        suffix_array=np.frombuffer(data, f"<u{layout.position_width}", num_suffixes, layout.suffix_offset),
+        tau=np.frombuffer(data, _FLOAT32, layout.tau_bytes // 4, layout.tau_offset),
+        token_ids=np.frombuffer(data, layout.token_dtype, num_tokens, layout.tokens_offset),
+        suffix_array=np.frombuffer(data, layout.position_dtype, num_suffixes, layout.suffix_offset),
         fingerprint=fingerprint,
         content_hash=digest,
         num_tokens=num_tokens,

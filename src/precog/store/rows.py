@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32
 
+from precog.store.record import Location
+
 Status = Literal["indexing", "indexed", "failed"]
 
 
@@ -81,6 +83,8 @@ class Chunk:
         info: its text and where it stood.
         state_id: several chunks that read the same tokens share one state.
         num_tokens: tokens its state has read.
+        location: where the state lay when this row was read.
+        content_hash: of the state.
     """
 
     id: int
@@ -89,6 +93,8 @@ class Chunk:
     info: ChunkInfo
     state_id: int
     num_tokens: int
+    location: Location
+    content_hash: bytes
 
 
 @dataclass(frozen=True)
