@@ -185,7 +185,7 @@ class Asker:
         members = result.found[: options.inject]
         begun = time.perf_counter()
         self.searcher.store.prefetch([found.chunk.id for found in members[1:]])
-        records = [self.searcher.store.read_state(found.chunk.id) for found in members]
+        records = [self.searcher.store.read_state(found.chunk) for found in members]
         loaded = time.perf_counter()
         timings = replace(timings, load=loaded - begun)
         settings = _free_settings(options) if options.free else self._grounded_settings(options)

@@ -20,6 +20,7 @@ from precog.text.tokenizer import Tokenizer
 
 _WINDOW_TOKENS = 16
 _SAMPLE_BYTES = 64
+_KEY_DTYPES = ("<f4", "<f2")  # in the catalogue, and in the exact index
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ def _traces(
                 samples = (state[:_SAMPLE_BYTES], state[middle : middle + _SAMPLE_BYTES])
                 states[chunk.state_id] = [sample.tobytes() for sample in samples]
     for entry in store.iter_keys(sorted(chunk_ids)):
-        said += [vector.astype("<f4").tobytes()[:_SAMPLE_BYTES] for vector in entry.keys]
+        for width in _KEY_DTYPES:
+            said += [vector.astype(width).tobytes()[:_SAMPLE_BYTES] for vector in entry.keys]
     return said, states
 
 
@@ -158,6 +160,7 @@ def _told_apart(
             outside.append({"document": row.info.source, "windows": len(found)})
             elsewhere |= found
     for entry in store.iter_keys():
-        elsewhere |= needles.found_in(entry.keys.astype("<f4").tobytes())
+        for width in _KEY_DTYPES:
+            elsewhere |= needles.found_in(entry.keys.astype(width).tobytes())
     wanted = [text for text in said if text not in elsewhere]
     return Needles([*wanted, *(sample for samples in states.values() for sample in samples)]), outside
