@@ -25,7 +25,13 @@ HERE = Path(__file__).resolve().parent
 CORPUS = HERE.parent / "demo-corpus"
 PRECOG = Path(sys.executable).parent / "precog"
 LEAST_RIGHT_SOURCES = 7
-STEPS = (("encode", "key"), ("search", "search"), ("load", "load"), ("inject", "inject"), ("first_token", "read question"))
+STEPS = (
+    ("encode", "key"),
+    ("search", "search"),
+    ("load", "load"),
+    ("inject", "inject"),
+    ("first_token", "read question"),
+)
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -62,9 +68,7 @@ def index(options: Sequence[str]) -> dict[str, Any]:
     shutil.rmtree(CORPUS, ignore_errors=True)
     command = ["index", str((HERE / "documents").relative_to(HERE.parent)), "--corpus", CORPUS.name, *options]
     say(command)
-    run = subprocess.run(
-        [PRECOG, *command, "--json"], cwd=HERE.parent, stdout=subprocess.PIPE, text=True, check=False
-    )
+    run = subprocess.run([PRECOG, *command, "--json"], cwd=HERE.parent, stdout=subprocess.PIPE, text=True, check=False)
     if run.returncode:
         raise DemoError("precog index failed")
     report: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
@@ -76,7 +80,12 @@ def ask(questions: Sequence[dict[str, Any]], options: Sequence[str]) -> Iterator
     command = ["ask", "--corpus", CORPUS.name, "--always-answer", *options]
     say(command)
     with subprocess.Popen(
-        [PRECOG, *command, "--json"], cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        [PRECOG, *command, "--json"],
+        cwd=HERE.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -136,8 +145,14 @@ def summarise(report: dict[str, Any], injected: Sequence[Asked], in_context: Seq
     table.add_column("text read again", justify="right")
     count = len(injected)
     pairs = (
-        ("right sources", [f"{sum(asked.source_is_right for asked in runs)} of {count}" for runs in (injected, in_context)]),
-        ("right answers", [f"{sum(asked.answer_is_right for asked in runs)} of {count}" for runs in (injected, in_context)]),
+        (
+            "right sources",
+            [f"{sum(asked.source_is_right for asked in runs)} of {count}" for runs in (injected, in_context)],
+        ),
+        (
+            "right answers",
+            [f"{sum(asked.answer_is_right for asked in runs)} of {count}" for runs in (injected, in_context)],
+        ),
         ("tokens the model read, median", [tokens(injected), tokens(in_context)]),
         ("time to first token, median", [middle(injected, "ttft"), middle(in_context, "ttft")]),
         ("  of it search, load, inject", [middle(injected, "injection_overhead"), "–"]),
@@ -148,9 +163,8 @@ def summarise(report: dict[str, Any], injected: Sequence[Asked], in_context: Seq
     console.print(table)
     same = sum(a.reply["text"] == b.reply["text"] for a, b in zip(injected, in_context, strict=True))
     console.print(f"The same answer both ways: {same} of {count}.")
-    console.print(
-        f"Indexed once: {report['chunks']:,} chunks, {report['tokens']:,} tokens at {report['tokens_per_sec']:,.0f} tokens/s."
-    )
+    speed = f"{report['tokens_per_sec']:,.0f} tokens/s"
+    console.print(f"Indexed once: {report['chunks']:,} chunks, {report['tokens']:,} tokens at {speed}.")
 
 
 def main(options: Sequence[str]) -> int:
