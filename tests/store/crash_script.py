@@ -83,6 +83,7 @@ def content_of(path):
 
 
 def main():
+    os.fdatasync = os.fsync = lambda descriptor: None  # a killed process, unlike a dead machine, loses no cached page
     base, first, stride = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     write_everything(base / "whole")
     expected = content_of(base / "whole")
