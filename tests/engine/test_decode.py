@@ -95,12 +95,11 @@ def test_free_answers_are_equal_from_state_and_from_text():
     assert bare.tokens_processed == len(QUESTION) + len(bare.token_ids)
 
 
-class Speaker:
+class Speaker(TennsBackbone):
     """A model that says one prepared text, whatever it is asked."""
 
-    tokenizer = TOKENIZER
-
     def __init__(self, text):
+        self.__dict__.update(MODEL.__dict__)
         self.ids = [*TOKENIZER.encode(text), TOKENIZER.eos_id]
 
     def empty_state(self):
