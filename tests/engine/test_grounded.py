@@ -63,7 +63,7 @@ def test_suffix_arrays_of_other_texts_are_refused():
     with pytest.raises(InputError):
         Source.of([5, 6], np.array([0]))
     with pytest.raises(InputError):
-        Source.of([])
+        Source.of(np.array([], np.uint16))
 
 
 @settings(deadline=None, max_examples=100)
@@ -260,7 +260,7 @@ def test_settings_out_of_range_are_refused(values):
 
 def test_settings_come_from_the_card():
     assert GroundedSettings.from_card({}) == GroundedSettings()
-    assert GroundedSettings.from_card({"beam_width": 2, "contrast": 1}) == GroundedSettings(2, contrast=1)
+    assert GroundedSettings.from_card({"beam_width": 2, "contrast": 1}) == GroundedSettings(2, contrast=1.0)
     for bad in ({"beams": 2}, {"beam_width": 2.0}, {"length_normalise": 1}, {"contrast": "x"}):
         with pytest.raises(UsageError, match="decoding"):
             GroundedSettings.from_card(bad)

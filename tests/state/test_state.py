@@ -69,9 +69,11 @@ def test_fp16_never_clips_and_keeps_its_bound(reals, name):
     bound = codec.bound(state)[kept].double()
     exact = state.recurrent[kept].double()
     assert torch.isfinite(back).all()
-    assert ((back[kept].double() - exact).abs() <= bound).all()
+    assert ((back[kept].double() - exact).abs() <= bound * 1.000001).all()
     in_range = exact.abs().amax(1) <= 65504
-    assert (bound[in_range] <= 2.0**-11 * exact[in_range].abs() + 2.0**-25).all()
+    assert (
+        bound[in_range] <= (2.0**-11 * exact[in_range].abs() + 2.0**-25) * 1.000001
+    ).all()  # the bound itself is FP32
 
 
 def test_fp16_bytes_can_be_read_with_numpy_alone():

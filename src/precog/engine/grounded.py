@@ -7,7 +7,7 @@ the question and the branches' tokens, never the source: the mask comes from a s
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -55,17 +55,13 @@ class GroundedSettings:
         Raises:
             UsageError: a key is unknown or a value has the wrong type.
         """
-        kinds: dict[str, tuple[type, ...]] = {
-            "beam_width": (int,),
-            "max_span_tokens": (int,),
-            "length_normalise": (bool,),
-            "contrast": (float, int),
-            "min_confidence": (float, int),
-        }
+        kinds = {entry.name: entry.type for entry in fields(cls)}
+        values: dict[str, object] = {}
         for key, value in decoding.items():
-            if key not in kinds or type(value) not in kinds[key]:
+            values[key] = float(value) if type(value) is int and kinds.get(key) is float else value
+            if key not in kinds or type(values[key]) is not kinds[key]:
                 raise UsageError("precog.json: decoding is wrong", given=f"{key}: {value!r}", expected=", ".join(kinds))
-        return cls(**decoding)  # type: ignore[arg-type]  # checked above
+        return cls(**values)  # type: ignore[arg-type]  # checked above
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ class Source:
         Raises:
             InputError: there is no token, or the suffix array has another length.
         """
-        ids = np.asarray(token_ids)
+        ids = token_ids if isinstance(token_ids, np.ndarray) else np.array(token_ids, np.int64)
         made: Ids = build_suffix_array(ids) if suffixes is None else suffixes
         if not len(ids) or len(made) != len(ids):
             raise InputError("a source needs tokens and their suffix array", given=f"{len(ids)} and {len(made)}")
