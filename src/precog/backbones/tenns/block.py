@@ -118,10 +118,10 @@ class TennsBlock(nn.Module):
         if segments is not None:
             labels = functional.pad(segments, (reach, 0))  # the tail belongs to the segment before the first boundary
         for j in range(1, self.config.kernel):
-            tap = weight[:, j] * padded[:, reach - j : reach - j + length]
+            tap = padded[:, reach - j : reach - j + length]
             if segments is not None:
                 tap = tap * (labels[:, reach - j : reach - j + length] == segments)[..., None].to(tap.dtype)
-            out = out + tap
+            out = torch.addcmul(out, tap, weight[:, j])
         return functional.silu(out)
 
     def forward(
