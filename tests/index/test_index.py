@@ -118,7 +118,7 @@ def test_dense_search_is_the_best_window_of_each_chunk(ids):
             np.testing.assert_allclose(scores, [expected[i] for i in order], atol=1e-3)
         wanted = np.array([*sorted(ids), 999])
         np.testing.assert_allclose(
-            index.scores_of(key, wanted), [expected.get(i, -1.0) for i in wanted.tolist()], atol=1e-3
+            index.scores_of(key, wanted.tolist()), [expected.get(i, -1.0) for i in wanted.tolist()], atol=1e-3
         )
 
 
@@ -142,7 +142,7 @@ def test_adding_and_removing_equals_building(exact_limit):
     for seed in range(20):
         chunks, scores = index.search(query_key(seed), 10)
         assert set(chunks.tolist()) <= set(kept)
-        np.testing.assert_allclose(scores, whole.scores_of(query_key(seed), chunks), atol=1e-3)
+        np.testing.assert_allclose(scores, whole.scores_of(query_key(seed), chunks.tolist()), atol=1e-3)
         agreed += len(set(chunks.tolist()) & set(whole.search(query_key(seed), 10)[0].tolist()))
     assert agreed >= (200 if index.is_exact else 160)
     index.remove(kept)

@@ -4,7 +4,7 @@ A chunk has one key per window of the encoder; its score is the largest inner pr
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import faiss
@@ -94,33 +94,45 @@ class DenseIndex:
         self, key: Float32[np.ndarray, " E"], k: int
     ) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"]]:
         """The k nearest chunks and their scores, best first; fewer if there are fewer."""
+        found = self.nearest(key, k)
+        return np.array(list(found), np.int64), np.array(list(found.values()), np.float32)
+
+    def nearest(self, key: Float32[np.ndarray, " E"], k: int) -> dict[int, float]:
+        """The same as chunk ▸ score, best first."""
         faiss.omp_set_num_threads(1)  # one query gains nothing from two threads and waits for both on a busy machine
         num_wanted = min(2 * k if self._most_windows > 1 else k, self.num_keys)
+        found: dict[int, float] = {}
         while num_wanted > 0:
             scores, labels = self._index.search(key[None], num_wanted)
-            num_found = int(np.count_nonzero(labels[0] >= 0))
-            chunks = self._chunk_of_row[self._labels.searchsorted(labels[0, :num_found])]
-            first = _first_of_each(chunks)
-            if len(first) >= k or num_wanted >= min(k * self._most_windows, self.num_keys):
-                return chunks[first][:k], scores[0][first][:k]
+            num_found = num_wanted if labels[0, -1] >= 0 else int(np.count_nonzero(labels[0] >= 0))
+            rows = labels[0, :num_found]
+            chunks = self._chunk_of_row[rows if self.is_exact else self._labels.searchsorted(rows)]
+            found = {}
+            for chunk, score in zip(chunks.tolist(), scores[0].tolist(), strict=False):
+                found.setdefault(chunk, score)  # the first of several windows is the best
+                if len(found) == k:
+                    return found
+            if num_wanted >= min(k * self._most_windows, self.num_keys):
+                break
             num_wanted = min(k * self._most_windows, self.num_keys)
-        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return found
 
-    def scores_of(
-        self, key: Float32[np.ndarray, " E"], chunk_ids: Int64[np.ndarray, " n"]
-    ) -> Float32[np.ndarray, " n"]:
-        """The score of each of these chunks; −1 for one that has no key."""
-        best = np.full(len(chunk_ids), -1.0, dtype=np.float32)
-        if self.num_keys == 0 or len(chunk_ids) == 0:
+    def scores_of(self, key: Float32[np.ndarray, " E"], chunk_ids: Sequence[int]) -> list[float]:
+        """The score of each of these few chunks; −1 for one that has no key."""
+        best = [-1.0] * len(chunk_ids)
+        if not len(chunk_ids):
             return best
-        places = np.minimum(self._chunk_ids.searchsorted(chunk_ids), len(self._chunk_ids) - 1)
-        known = np.flatnonzero(self._chunk_ids[places] == chunk_ids)
-        starts, num_windows = self._starts[places[known]], self._num_windows[places[known]]
-        ends = np.cumsum(num_windows)
-        steps = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - num_windows, num_windows)
-        scores = self._keys(self._order[np.repeat(starts, num_windows) + steps]) @ key
-        if len(known):
-            best[known] = np.maximum.reduceat(scores, ends - num_windows)
+        rows: list[int] = []
+        owners: list[int] = []
+        # plain loops: for some dozens of chunks they cost less than the array functions they would replace
+        for owner, place in enumerate(self._chunk_ids.searchsorted(chunk_ids).tolist()):
+            if place < len(self._chunk_ids) and self._chunk_ids[place] == chunk_ids[owner]:
+                start, count = int(self._starts[place]), int(self._num_windows[place])
+                rows += range(start, start + count)
+                owners += [owner] * count
+        if rows:
+            for owner, score in zip(owners, (self._keys(self._order[rows]) @ key).tolist(), strict=True):
+                best[owner] = max(best[owner], score)
         return best
 
     def save(self, path: Path, *, generation: int, tag: str) -> None:
@@ -220,11 +232,3 @@ def _exact_index(dim: int) -> faiss.IndexScalarQuantizer:
     index = faiss.IndexScalarQuantizer(dim, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
     index.is_trained = True
     return index
-
-
-def _first_of_each(values: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " m"]:
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    is_first = np.ones(len(values), dtype=bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    return np.sort(order[is_first])

@@ -21,6 +21,7 @@ Retrieval = Literal["hybrid", "dense", "bm25"]
 DENSE_FILE = "dense.index"
 LEXICAL_FILE = "lexical.index"
 _MIN_CANDIDATES = 32
+_ROUNDING = 1e-6  # of scores that were summed in another order
 
 
 @dataclass(frozen=True)
@@ -142,21 +143,27 @@ class HybridIndex:
 
     def _search_both(self, text: str, key: Float32[np.ndarray, " E"], k: int) -> list[SearchHit]:
         num_candidates = max(_MIN_CANDIDATES, 4 * k)
-        nearest, near_scores = self.dense.search(key, num_candidates)
+        dense = self.dense.nearest(key, num_candidates)
         all_lexical = self.lexical.scores(text)
         rows = top_rows(all_lexical, num_candidates)
-        worded = self.lexical.chunk_ids[rows[all_lexical[rows] > 0]]
-        worded = np.array(sorted(set(worded.tolist()).difference(nearest.tolist())), dtype=np.int64)
-        chunks = np.concatenate([nearest, worded])
-        if len(chunks) == 0:
-            return []
-        dense = np.concatenate([near_scores, self.dense.scores_of(key, worded)])
-        lexical = _look_up(self.lexical.chunk_ids, all_lexical, chunks)
-        best_dense = max(float(near_scores.max(initial=0.0)), 1e-6)
-        best_lexical = max(float(all_lexical.max(initial=0.0)), 1e-6)
-        fused = (0.5 / best_dense) * np.maximum(dense, 0) + (0.5 / best_lexical) * lexical
-        order = np.lexsort((chunks, -fused))[:k]
-        return _hits(chunks[order], fused[order], dense[order], lexical[order])
+        by_words = zip(self.lexical.chunk_ids[rows].tolist(), all_lexical[rows].tolist(), strict=True)
+        lexical: dict[int, float] = {chunk: score for chunk, score in by_words if score > 0}
+        best_dense = max(max(dense.values(), default=0.0), 1e-6)
+        best_lexical = max(max(lexical.values(), default=0.0), 1e-6)
+        unworded = [chunk for chunk in dense if chunk not in lexical]
+        lexical.update(zip(unworded, _look_up(self.lexical.chunk_ids, all_lexical, unworded), strict=True))
+
+        def fused(chunk: int, cosine: float) -> float:
+            return 0.5 * max(cosine, 0.0) / best_dense + 0.5 * lexical[chunk] / best_lexical
+
+        scored = [(-fused(chunk, score), chunk) for chunk, score in dense.items()]
+        # whoever is not among the nearest is no nearer than the last of them: most need no look at their keys
+        farthest = min(dense.values(), default=0.0) if self.dense.is_exact else best_dense
+        bound = -sorted(scored)[k - 1][0] if 0 < k <= len(scored) else 0.0
+        unscored = [chunk for chunk in lexical if chunk not in dense and fused(chunk, farthest) >= bound - _ROUNDING]
+        dense.update(zip(unscored, self.dense.scores_of(key, unscored), strict=True))
+        scored += [(-fused(chunk, dense[chunk]), chunk) for chunk in unscored]
+        return [SearchHit(chunk, -score, dense[chunk], lexical[chunk]) for score, chunk in sorted(scored)[:k]]
 
 
 def _older(path: Path, found: int, expected: int) -> StaleIndexError:
@@ -168,13 +175,13 @@ def _difference(wanted: Iterable[int], present: Int64[np.ndarray, " n"]) -> tupl
     return np.setdiff1d(ids, present).tolist(), np.setdiff1d(present, ids).tolist()
 
 
-def _look_up(
-    ids: Int64[np.ndarray, " n"], scores: Float32[np.ndarray, " n"], wanted: Int64[np.ndarray, " m"]
-) -> Float32[np.ndarray, " m"]:
-    if len(ids) == 0:
-        return np.zeros(len(wanted), np.float32)
-    rows = np.minimum(ids.searchsorted(wanted), len(ids) - 1)
-    return np.where(ids[rows] == wanted, scores[rows], np.float32(0))
+def _look_up(ids: Int64[np.ndarray, " n"], scores: Float32[np.ndarray, " n"], wanted: Sequence[int]) -> list[float]:
+    """The scores of these few chunks; 0 for one that is not there."""
+    places = ids.searchsorted(wanted).tolist()
+    return [
+        float(scores[place]) if place < len(ids) and ids[place] == chunk else 0.0
+        for chunk, place in zip(wanted, places, strict=True)
+    ]
 
 
 def _hits(
