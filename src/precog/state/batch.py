@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from precog.errors import ForeignStateError, StateError
-from precog.state.state import State, stack_recurrent
+from precog.state.state import State, stack_decay_time, stack_recurrent
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class StateBatch:
         return cls(
             recurrent=stack_recurrent(states, device),
             tail=torch.stack(tails, dim=1).to(device) if tails else None,
-            decay_time=torch.stack([state.decay_time for state in states], dim=1).to(device),
+            decay_time=stack_decay_time(states, device),
             num_tokens=tuple(state.num_tokens for state in states),
             fingerprint=first.fingerprint,
             encoding_dtype=first.encoding_dtype,

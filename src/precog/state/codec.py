@@ -18,6 +18,7 @@ from precog.state.spec import StateSpec
 from precog.state.state import DecayTime, State
 
 FLOAT16_MAX = 65504.0
+_FLOAT16_EXPONENT = 0x7C00
 _LARGEST = FLOAT16_MAX * 2.0**112
 Buffer = bytes | bytearray | memoryview | NDArray[np.uint8]
 
@@ -33,6 +34,7 @@ class Codec(ABC):
     name = ""
     is_exact = True
     _dtype = torch.float32
+    _stored_as = "<f4"
     _exponents_per_layer = 0
 
     def state_bytes(self, spec: StateSpec, layers: LayerSubset | None = None) -> int:
@@ -101,13 +103,12 @@ class Codec(ABC):
                 "an encoded state has the wrong size", given=f"{raw.nbytes} bytes", expected=expected
             )
         rows = spec.layers if layers is None else len(layers.indices)
-        # a tensor of our own filled from the buffer: the buffer may be read-only or vanish
-        stored = torch.empty(rows, spec.stored_reals_per_layer, dtype=self._dtype)
         num_real_bytes = self.state_bytes(spec, layers)
-        stored.view(torch.uint8).numpy().reshape(-1)[:] = raw[:num_real_bytes]
-        reals = self._unpack(stored, raw[num_real_bytes:])
-        if reals.numel() and not torch.isfinite(reals.sum()) and not torch.isfinite(reals).all():
+        # a tensor of our own, in few calls: after an encoder has run, each one costs more than the bytes it moves
+        copied = raw[:num_real_bytes].view(self._stored_as).reshape(rows, spec.stored_reals_per_layer).copy()
+        if not self._all_finite(copied):
             raise DamagedStateError("an encoded state holds values that are not finite", given=spec.fingerprint)
+        reals = self._unpack(torch.from_numpy(copied), raw[num_real_bytes:])
         if layers is not None and not layers.is_all:
             full = torch.zeros(spec.layers, spec.stored_reals_per_layer)
             full[list(layers.indices)] = reals
@@ -131,6 +132,9 @@ class Codec(ABC):
     @abstractmethod
     def _unpack(self, stored: Tensor, exponents: NDArray[np.uint8]) -> Tensor: ...
 
+    def _all_finite(self, stored: NDArray[np.floating]) -> bool:
+        return bool(np.isfinite(stored).all())
+
 
 class Float32Codec(Codec):
     """Every bit kept."""
@@ -138,7 +142,7 @@ class Float32Codec(Codec):
     name = "fp32"
 
     def _pack(self, reals: Tensor) -> bytes:
-        return reals.numpy().astype("<f4", copy=False).tobytes()
+        return reals.numpy().astype(self._stored_as, copy=False).tobytes()
 
     def _unpack(self, stored: Tensor, exponents: NDArray[np.uint8]) -> Tensor:
         return stored
@@ -150,19 +154,24 @@ class Float16Codec(Codec):
     name = "fp16"
     is_exact = False
     _dtype = torch.float16
+    _stored_as = "<f2"
     _exponents_per_layer = 1
 
     def _pack(self, reals: Tensor) -> bytes:
         exponents = _exponents(reals)
         if exponents.any():
             reals = torch.ldexp(reals, -torch.from_numpy(exponents.astype(np.int32))[:, None])
-        return reals.half().numpy().astype("<f2", copy=False).tobytes() + exponents.tobytes()
+        return reals.half().numpy().astype(self._stored_as, copy=False).tobytes() + exponents.tobytes()
 
     def _unpack(self, stored: Tensor, exponents: NDArray[np.uint8]) -> Tensor:
         reals = stored.float()
         if exponents.any():
             reals = torch.ldexp(reals, torch.from_numpy(exponents.view(np.int8).astype(np.int32))[:, None])
         return reals
+
+    def _all_finite(self, stored: NDArray[np.floating]) -> bool:
+        # all exponent bits set is infinity or no number; NumPy's own test of FP16 is ten times slower
+        return stored.size == 0 or int((stored.view(np.uint16) & _FLOAT16_EXPONENT).max()) < _FLOAT16_EXPONENT
 
     def bound(self, state: State) -> Tensor:
         """The largest error [L, S] that encoding this state may cause, per element."""

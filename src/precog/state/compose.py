@@ -76,6 +76,8 @@ def compose(
         if state.is_live:
             raise StateError("a live state cannot be composed", given=state, expected="boundary states")
     weights = softmax_weights(scores, temperature)
+    if len(states) == 1:
+        return Composition(states[0], rule, True, weights)
     batch = StateBatch.of(states)  # refuses mixed fingerprints even where all the weight is on one member
     alone = next((j for j, weight in enumerate(weights) if weight == 1.0), None)
     if alone is not None:

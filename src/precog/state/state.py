@@ -187,8 +187,16 @@ class State:
 
 def stack_recurrent(states: Sequence[State], device: torch.device | str = "cpu") -> Float32[Tensor, "L B S"]:
     """The recurrent coordinates of several states as a batch, in one copy."""
-    parts = [state._part("_recurrent") for state in states]
+    return _stack([state._part("_recurrent") for state in states], device)
+
+
+def stack_decay_time(states: Sequence[State], device: torch.device | str = "cpu") -> Float32[Tensor, "L B g"]:
+    """τ of several states as a batch, in one copy."""
+    return _stack([state._part("_decay_time") for state in states], device)
+
+
+def _stack(parts: Sequence[Tensor], device: torch.device | str) -> Tensor:
     if len(parts) == 1:
         single = parts[0].unsqueeze(1)
         return single.clone() if single.device == torch.device(device) else single.to(device)
-    return torch.stack(parts, dim=1).to(device)
+    return torch.stack(list(parts), dim=1).to(device)
