@@ -263,9 +263,12 @@ class Catalogue:
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
         """The chunks of these ids; those that are gone are left out."""
-        sql = f"{_CHUNK} WHERE c.id = ?"
-        rows = (self._one(sql, (chunk_id,)) for chunk_id in chunk_ids)
-        return {chunk.id: chunk for chunk in (_chunk(row) for row in rows if row is not None)}
+        found: dict[int, Chunk] = {}
+        for start in range(0, len(chunk_ids), _PAGE_OF_ROWS):
+            part = chunk_ids[start : start + _PAGE_OF_ROWS]
+            rows = self._all(f"{_CHUNK} WHERE c.id IN ({', '.join('?' * len(part))})", part)
+            found.update((chunk.id, chunk) for chunk in map(_chunk, rows))
+        return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
 
     def chunks_of(self, document_id: int) -> Iterator[Chunk]:
         """A document's chunks in order."""
