@@ -17,6 +17,7 @@ from torch import Tensor
 
 from precog.backbones.protocol import Backbone
 from precog.engine.suffixes import Ids, build_suffix_array, successors
+from precog.engine.words import word_edges
 from precog.errors import InputError, UsageError
 from precog.state import State, StateBatch
 
@@ -32,6 +33,7 @@ class GroundedSettings:
         contrast: weight w in log p(span | state, question) − w · log p(span | question): what the question alone
             suggests counts less.
         min_confidence: below it an answer counts as not found; for whoever shows answers, the search ignores it.
+        whole_words: a span neither begins nor ends inside a word or a number.
     """
 
     beam_width: int = 4
@@ -39,6 +41,7 @@ class GroundedSettings:
     length_normalise: bool = False
     contrast: float = 0.0
     min_confidence: float = 0.0
+    whole_words: bool = True
 
     def __post_init__(self) -> None:
         if self.beam_width < 1 or self.max_span_tokens < 1:
@@ -150,10 +153,13 @@ class Grounded:
         return float(1 / (1 + np.exp(np.clip(-margin, -700, 700))))
 
 
+Place = tuple[int, Ids]  # a member, and the positions in it, in the order of its suffix array
+
+
 @dataclass(frozen=True)
 class _Branch:
     tokens: tuple[int, ...]
-    places: tuple[tuple[int, int, int], ...]  # (member, low, high): occurrences of the tokens in a suffix array
+    places: tuple[Place, ...]  # where the tokens stand
     log_probability: float
     empty_log_probability: float
 
@@ -225,22 +231,23 @@ def search(
         empty, bare = backbone.read(backbone.open([backbone.empty_state()]), torch.tensor([list(question_ids)]))
         batch, hidden = batch.joined(empty), torch.cat((hidden, bare))
         tokens_processed += len(question_ids)
-    everything = tuple((member, 0, len(source.suffixes)) for member, source in enumerate(sources))
-    branches = [_Branch((), everything, 0.0, 0.0)]
     finished: list[Span] = []
-    mask = _Mask(sources, backbone.tokenizer.eos_id)
+    edges = tuple(word_edges(backbone.tokenizer, source.token_ids) for source in sources)
+    mask = _Mask(sources, backbone.tokenizer.eos_id, edges if settings.whole_words else None)
+    branches = [_Branch((), mask.beginnings(), 0.0, 0.0)]
     no_answer, first_token_sec = 0.0, 0.0
     for depth in range(settings.max_span_tokens + 1):
-        allowed = [mask.expand(branch) for branch in branches]
+        final = depth == settings.max_span_tokens
+        allowed = [mask.expand(branch, may_end=final) for branch in branches]
         choices = _choices(backbone, hidden, branches, allowed, settings)
         if depth == 0:
             no_answer = next(c.log_probability for c in choices if c.token == mask.end)
             choices = [choice for choice in choices if choice.token != mask.end]
             first_token_sec = time.perf_counter() - started
-        if depth == settings.max_span_tokens:
+        if final:
             choices = [choice for choice in choices if choice.token == mask.end]
         choices = sorted(choices, key=lambda c: (-c.score, c.branch, c.token))[: settings.beam_width]
-        finished += [_span(branches[c.branch], c, sources) for c in choices if c.token == mask.end]
+        finished += [mask.span(branches[c.branch], c) for c in choices if c.token == mask.end]
         going = [c for c in choices if c.token != mask.end and not _beaten(c, finished, settings)]
         if not going or (not _only_falls(settings) and len(finished) >= settings.beam_width):
             break
@@ -272,26 +279,59 @@ def search(
 class _Mask:
     """What may come next, with a meter for the bytes and the seconds it takes."""
 
-    def __init__(self, sources: Sequence[Source], end: int) -> None:
+    def __init__(self, sources: Sequence[Source], end: int, edges: Sequence[NDArray[np.bool_]] | None) -> None:
         self.sources = sources
         self.end = end
+        self.edges = edges
         self.num_bytes = 0
         self.seconds = 0.0
 
-    def expand(self, branch: _Branch) -> tuple[NDArray[np.int64], dict[int, tuple[tuple[int, int, int], ...]]]:
-        """Ids that may follow a branch, the end last, and for each token where its longer span occurs."""
+    def beginnings(self) -> tuple[Place, ...]:
+        """Where an answer may begin: before every word, or anywhere when words do not matter."""
         started = time.perf_counter()
-        places: dict[int, tuple[tuple[int, int, int], ...]] = {}
-        for member, low, high in branch.places:
+        places: list[Place] = []
+        for member, source in enumerate(self.sources):
+            starts = source.suffixes
+            places.append((member, starts if self.edges is None else starts[self.edges[member][starts]]))
+        self.seconds += time.perf_counter() - started
+        return tuple(places)
+
+    def expand(self, branch: _Branch, *, may_end: bool) -> tuple[NDArray[np.int64], dict[int, tuple[Place, ...]]]:
+        """Ids that may follow a branch, the end last, and for each token where its longer span stands.
+
+        The end is left out where no occurrence of the branch ends with a word, unless nothing else is left.
+        """
+        started = time.perf_counter()
+        places: dict[int, tuple[Place, ...]] = {}
+        for member, starts in branch.places:
             source = self.sources[member]
-            tokens, bounds = successors(source.token_ids, source.suffixes, low, high, len(branch.tokens))
-            self.num_bytes += (high - low) * (source.suffixes.itemsize + source.token_ids.itemsize)
+            tokens, bounds = successors(source.token_ids, starts, 0, len(starts), len(branch.tokens))
+            self.num_bytes += len(starts) * (starts.itemsize + source.token_ids.itemsize)
             edges = bounds.tolist()
             for token, first, last in zip(tokens.tolist(), edges, edges[1:], strict=False):
-                places[token] = (*places.get(token, ()), (member, first, last))
-        allowed = np.array([*sorted(places), self.end], np.int64)
+                places[token] = (*places.get(token, ()), (member, starts[first:last]))
+        ends = [self.end] if may_end or not branch.tokens or not places or self._whole(branch) else []
+        allowed = np.array([*sorted(places), *ends], np.int64)
         self.seconds += time.perf_counter() - started
         return allowed, places
+
+    def span(self, branch: _Branch, choice: "_Choice") -> Span:
+        """A finished branch as a candidate answer; only occurrences that end with a word, if there are any."""
+        occurrences = self._whole(branch) or sorted(
+            (member, int(start)) for member, starts in branch.places for start in starts
+        )
+        member, start = occurrences[0]
+        return Span(branch.tokens, member, start, tuple(occurrences), choice.log_probability, choice.score)
+
+    def _whole(self, branch: _Branch) -> list[tuple[int, int]]:
+        """Every (member, start) where the branch ends with a word."""
+        length = len(branch.tokens)
+        return sorted(
+            (member, int(start))
+            for member, starts in branch.places
+            for start in starts.tolist()
+            if self.edges is None or self.edges[member][start + length]
+        )
 
 
 def _choices(
@@ -328,11 +368,3 @@ def _beaten(choice: _Choice, finished: Sequence[Span], settings: GroundedSetting
 
 def _only_falls(settings: GroundedSettings) -> bool:
     return not settings.contrast and not settings.length_normalise
-
-
-def _span(branch: _Branch, choice: _Choice, sources: Sequence[Source]) -> Span:
-    occurrences = sorted(
-        (member, int(start)) for member, low, high in branch.places for start in sources[member].suffixes[low:high]
-    )
-    member, start = occurrences[0]
-    return Span(branch.tokens, member, start, tuple(occurrences), choice.log_probability, choice.score)
