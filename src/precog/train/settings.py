@@ -1,7 +1,7 @@
 """The settings of a training run: frozen, strict, saved beside the checkpoint."""
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from precog.errors import TrainingError
 
@@ -68,7 +68,7 @@ class TrainSettings:
             raise TrainingError("--unanswerable is out of range", given=self.unanswerable, expected="0 ≤ share < 1")
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> "TrainSettings":
         """Settings from plain data; an unknown key raises TrainingError."""
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - known)
