@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -116,7 +116,7 @@ class IndexProgress:
         )
         self._task = self._bar.add_task("loading the model", total=None, speed="")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "IndexProgress":
         self._bar.start()
         return self
 

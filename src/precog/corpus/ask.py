@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
@@ -126,7 +125,7 @@ class Asker:
                 raise
         self._startup_sec = time.perf_counter() - started
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Asker":
         return self
 
     def __exit__(

@@ -1,9 +1,10 @@
 """What an ingest run tells: while it runs, to whoever watches, and at its end."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Watches a run; called from the thread that indexes."""
 

@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from precog.corpus.corpus import index_source, open_encoder, settings_of
 from precog.corpus.settings import CorpusSettings
@@ -91,7 +90,7 @@ class Searcher:
             self.store.close()
             raise
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Searcher":
         return self
 
     def __exit__(

@@ -20,7 +20,7 @@ from precog.state import LayerSubset
 from precog.store import Chunk, CorpusStore
 
 MOST_QUESTION_TOKENS = 40
-DEFAULT_CHUNKS = 4
+DEFAULT_CHUNKS = 3
 _QUESTION = (
     "Which of the things that were just read are true, who said them first, where was that, when did it happen, "
     "and how many people were there to see it with their own eyes?"
@@ -35,6 +35,7 @@ class VerifyReport:
         model: name of the model.
         fingerprint: of its states.
         encoding_dtype: compute dtype; only FP32 is held to the exact bound.
+        codec: how the corpus keeps its states.
         conformance: logits and states, injected against read.
         chunks_checked: chunks that were read for it.
         records_checked: stored records, all of them.
@@ -44,6 +45,7 @@ class VerifyReport:
     model: str
     fingerprint: str
     encoding_dtype: str
+    codec: str
     conformance: Conformance
     chunks_checked: int
     records_checked: int
@@ -58,7 +60,8 @@ class VerifyReport:
         """As the command line prints it."""
         found = self.conformance
         missing = Comparison()
-        fp16, stored = found.coded.get("fp16", missing), found.coded.get("stored", missing)
+        stored = found.coded.get("stored", missing)
+        fp16 = stored if self.codec == "fp16" else found.coded.get("fp16", missing)
         return {
             "ok": self.ok,
             "model": self.model,
@@ -132,6 +135,7 @@ def verify_corpus(
                     stored=states.state(record),
                     stored_codec=settings.codec,
                     layers=layers,
+                    codecs=() if settings.codec == "fp16" else ("fp16",),  # the stored states are FP16's already
                     live_cuts=number == 0,
                     every_length=number == 0,
                     label=label,
@@ -153,6 +157,7 @@ def verify_corpus(
         backbone.card.name,
         backbone.fingerprint,
         backbone.encoding_dtype,
+        settings.codec,
         found,
         len(chosen),
         num_records,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -23,6 +23,7 @@ PutState = Callable[[Batch], int]
 """Adds one state to a batch and returns its id."""
 
 
+@runtime_checkable
 class StateMaker(Protocol):
     """Where the states of a unit come from."""
 
@@ -90,7 +91,7 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
         self.num_states = 0
         self.num_tokens = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "UnitWriter":
         return self
 
     def __exit__(
