@@ -23,6 +23,7 @@ from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, 
 Row = tuple[object, ...]
 _PAGE_OF_ROWS = 512
 _BUSY_TIMEOUT_SEC = 5.0
+_READER_CACHE_KIB = 16_384  # SQLite's own 2 MB do not hold the rows of 10,000 chunks
 _DOCUMENT = """SELECT d.id, d.source, d.media_type, d.raw_sha256, d.size_bytes, d.mtime_ns, d.details, d.status,
     d.reason, (SELECT count(*) FROM chunks c WHERE c.document_id = d.id) FROM documents d"""
 _CHUNK = """SELECT c.id, c.document_id, d.source, c.ordinal, c.page, c.span_start, c.span_end, c.text, c.context,
@@ -78,8 +79,10 @@ class Catalogue:
             except BaseException:
                 connection.close()
                 raise
-        catalogue = cls(path, connection)
-        return catalogue._prepared_to_write() if write else catalogue
+        if not write:
+            connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
+            return cls(path, connection)
+        return cls(path, connection)._prepared_to_write()
 
     @staticmethod
     def _check_version(path: Path, connection: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -100,6 +101,16 @@ class RecordLayout:
         """Bytes of a whole record, padding included."""
         end = self.suffix_offset + self.max_tokens * self.position_width
         return _aligned(end, RECORD_ALIGNMENT_BYTES)
+
+    @cached_property
+    def token_type(self) -> str:
+        """NumPy's name of a token id's type."""
+        return f"<u{self.token_width}"
+
+    @cached_property
+    def position_type(self) -> str:
+        """NumPy's name of a suffix-array entry's type."""
+        return f"<u{self.position_width}"
 
     def offset(self, slot: int) -> int:
         """Byte of the segment file at which record number ``slot`` begins."""

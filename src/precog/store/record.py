@@ -27,6 +27,8 @@ from precog.errors import DamagedStateError, StateError
 from precog.store.layout import FORMAT_VERSION, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordLayout
 
 _HEAD = struct.Struct("<4sIHHIIIQQ32s32s")
+_FINGERPRINT, _CONTENT_HASH = slice(40, 72), slice(72, 104)
+_HAS_SUFFIX_ARRAY = 1
 _FLOAT32 = np.dtype("<f4")
 
 
@@ -43,34 +45,58 @@ class Location:
 
 @dataclass(frozen=True)
 class Record:
-    """What one read of the store returns; the arrays are read-only views of the bytes that were read.
+    """What one read of the store returns: the bytes that were read, checked, and read-only views of their parts.
 
     Attributes:
-        state: the encoded state, uint8 [state_bytes].
-        tau: Σ Δ per group and layer, float32 [tau_bytes / 4].
-        token_ids: the tokens the state has read, uint16 or uint32 [num_tokens].
-        suffix_array: sorted suffix starts of ``token_ids``, same length, or empty when it was not given.
-        fingerprint: 32 bytes of what produced the state.
-        content_hash: sha256 of fingerprint and token ids.
-        num_tokens: tokens read.
+        layout: where the parts lie.
+        data: the whole record.
     """
 
-    state: UInt8[np.ndarray, " state_bytes"]
-    tau: Float32[np.ndarray, " tau"]
-    token_ids: Integer[np.ndarray, " num_tokens"]
-    suffix_array: Integer[np.ndarray, " num_suffixes"]
-    fingerprint: bytes
-    content_hash: bytes
-    num_tokens: int
+    layout: RecordLayout
+    data: bytes
+
+    @property
+    def state(self) -> UInt8[np.ndarray, " state_bytes"]:
+        """The encoded state."""
+        return np.frombuffer(self.data, np.uint8, self.layout.state_bytes, self.layout.state_offset)
+
+    @property
+    def tau(self) -> Float32[np.ndarray, " tau"]:
+        """Σ Δ per group and layer, [tau_bytes / 4]."""
+        return np.frombuffer(self.data, "<f4", self.layout.tau_bytes // 4, self.layout.tau_offset)
+
+    @property
+    def token_ids(self) -> Integer[np.ndarray, " num_tokens"]:
+        """The tokens the state has read, uint16 or uint32."""
+        return np.frombuffer(self.data, self.layout.token_type, self.num_tokens, self.layout.tokens_offset)
+
+    @property
+    def suffix_array(self) -> Integer[np.ndarray, " num_suffixes"]:
+        """Sorted suffix starts of ``token_ids``, same length, or empty when it was not given."""
+        (flags,) = struct.unpack_from("<H", self.data, 10)
+        count = self.num_tokens if flags & _HAS_SUFFIX_ARRAY else 0
+        return np.frombuffer(self.data, self.layout.position_type, count, self.layout.suffix_offset)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """32 bytes of what produced the state."""
+        return self.data[_FINGERPRINT]
+
+    @property
+    def content_hash(self) -> bytes:
+        """Sha256 of fingerprint and token ids."""
+        return self.data[_CONTENT_HASH]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens read."""
+        return int.from_bytes(self.data[12:16], "little")
 
 
 def content_hash(fingerprint: bytes, token_ids: Sequence[int] | npt.NDArray[np.integer]) -> bytes:
     """Names a state by what made it and what it has read: sha256 of fingerprint and token ids as 4-byte integers."""
     ids = np.ascontiguousarray(np.asarray(token_ids, dtype="<u4"))
     return hashlib.sha256(fingerprint + ids.tobytes()).digest()
-
-
-_HAS_SUFFIX_ARRAY = 1
 
 
 def pack(
@@ -125,29 +151,20 @@ def relocate(record: bytes, location: Location) -> bytearray:
 
 
 def unpack(layout: RecordLayout, location: Location, data: bytes) -> Record:
-    """Checks every byte of a record and returns views into it, copying nothing.
+    """Checks every byte of a record, copying nothing.
 
     Raises:
         DamagedStateError: the bytes are not those that were written at this place.
     """
     if len(data) != layout.record_bytes:
         raise DamagedStateError(f"{location} is cut short", given=f"{len(data)} bytes", expected=layout.record_bytes)
-    magic, crc, version, flags, num_tokens, segment, slot, _, _, fingerprint, digest = _HEAD.unpack_from(data)
+    magic, crc, version, _, _, segment, slot, *_ = _HEAD.unpack_from(data)
     if magic != RECORD_MAGIC or zlib.crc32(memoryview(data)[8:]) != crc:
         raise DamagedStateError(f"{location} is damaged", given="its checksum does not match", hint=_REPAIR)
-    if version != FORMAT_VERSION or (segment, slot) != (location.segment, location.slot):
+    if version != FORMAT_VERSION or segment != location.segment or slot != location.slot:
         given = f"format {version}, written as {Location(segment, slot)}"
         raise DamagedStateError(f"{location} is damaged", given=given, hint=_REPAIR)
-    num_suffixes = num_tokens if flags & _HAS_SUFFIX_ARRAY else 0
-    return Record(
-        state=np.frombuffer(data, np.uint8, layout.state_bytes, layout.state_offset),
-        tau=np.frombuffer(data, _FLOAT32, layout.tau_bytes // 4, layout.tau_offset),
-        token_ids=np.frombuffer(data, layout.token_dtype, num_tokens, layout.tokens_offset),
-        suffix_array=np.frombuffer(data, layout.position_dtype, num_suffixes, layout.suffix_offset),
-        fingerprint=fingerprint,
-        content_hash=digest,
-        num_tokens=num_tokens,
-    )
+    return Record(layout, data)
 
 
 _REPAIR = "index its document again"
