@@ -169,11 +169,16 @@ def test_printable_paths_are_absolute(tmp_path, monkeypatch) -> None:
 
 
 def test_standard_input_can_be_read_again(tmp_path) -> None:
-    (source,) = find_sources(["-"], stdin=io.BytesIO(b"one\n\ntwo\n" * 1_000)).sources
+    piped = tmp_path / "piped"
+    piped.write_bytes(b"one\n\ntwo\n" * 1_000)
+    with piped.open("rb") as stdin:
+        (source,) = find_sources(["-"], stdin=stdin).sources
     document = load_document(source)
     assert (document.source, document.media_type) == ("stdin", "text/plain")
     assert document_text(document) == document_text(document) == "one\n\ntwo\n" * 1_000
-    (empty,) = find_sources(["-"], stdin=io.BytesIO(b"")).sources
+    piped.write_bytes(b"")
+    with piped.open("rb") as stdin:
+        (empty,) = find_sources(["-"], stdin=stdin).sources
     with pytest.raises(DocumentError, match="empty"):
         load_document(empty)
 

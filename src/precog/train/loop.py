@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from precog.train.settings import TrainSettings
 PARTS = ("context", "question", "answer", "grounded", "exact")
 
 
+@runtime_checkable
 class BatchSource(Protocol):
     """Batches by number: the same step gives the same batch in every run."""
 

@@ -3,12 +3,9 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import StringIO
-from typing import TypeAlias
 
 from precog.errors import DocumentError
 from precog.text.document import Draft
-
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _MAX_VALUE_CHARS = 1 << 26
 _SPEAKERS = ("role", "speaker", "from", "author", "name", "sender", "user")
@@ -56,7 +53,7 @@ class _Window:
         self._text = ""
         self._at = 0
         self._passed_chars = 0
-        self._decode: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().raw_decode
+        self._decode: Callable[[str, int], tuple[object, int]] = json.JSONDecoder().raw_decode
 
     def where(self) -> str:
         return f"character {self._passed_chars + self._at}"
@@ -87,7 +84,7 @@ class _Window:
     def take(self) -> None:
         self._at += 1
 
-    def value(self) -> Json:
+    def value(self) -> object:
         self.peek()
         while True:
             try:
@@ -137,9 +134,9 @@ def _whole_lines(pieces: Iterable[str], buffer: StringIO) -> Iterator[str]:
         yield buffer.getvalue()
 
 
-def _parse(text: str, where: str) -> Json:
+def _parse(text: str, where: str) -> object:
     try:
-        value: Json = json.loads(text)
+        value: object = json.loads(text)
     except RecursionError as error:
         raise DocumentError("it is JSON nested too deeply", given=where) from error
     except ValueError as error:
@@ -147,7 +144,7 @@ def _parse(text: str, where: str) -> Json:
     return value
 
 
-def _record(value: Json) -> Iterator[Draft]:
+def _record(value: object) -> Iterator[Draft]:
     turn = _turn(value)
     if turn is not None:
         yield turn
@@ -167,7 +164,7 @@ def _record(value: Json) -> Iterator[Draft]:
     yield _paragraph(value)
 
 
-def _sections(value: Mapping[str, Json]) -> Iterator[Draft]:
+def _sections(value: Mapping[str, object]) -> Iterator[Draft]:
     """The members of an outermost object: long lists element by element, the rest together."""
     small = {key: entry for key, entry in value.items() if not (isinstance(entry, list) and _holds_objects(entry))}
     if small:
@@ -179,15 +176,15 @@ def _sections(value: Mapping[str, Json]) -> Iterator[Draft]:
                 yield from _record(element)
 
 
-def _holds_objects(value: list[Json]) -> bool:
+def _holds_objects(value: list[object]) -> bool:
     return any(isinstance(element, dict | list) for element in value)
 
 
-def _is_conversation(value: Json) -> bool:
+def _is_conversation(value: object) -> bool:
     return _turn(value) is not None or (isinstance(value, dict) and any(key in value for key in _CONVERSATIONS))
 
 
-def _turn(value: Json) -> Draft | None:
+def _turn(value: object) -> Draft | None:
     """A turn of a conversation, ``speaker: words``, if the value is one."""
     if not isinstance(value, dict):
         return None
@@ -199,7 +196,7 @@ def _turn(value: Json) -> Draft | None:
     return Draft(f"{lead} {words.strip()}\n\n", kind="turn", lead=lead)
 
 
-def _words(value: Json) -> str | None:
+def _words(value: object) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value:
@@ -209,11 +206,11 @@ def _words(value: Json) -> str | None:
     return None
 
 
-def _paragraph(value: Json) -> Draft:
+def _paragraph(value: object) -> Draft:
     return Draft("\n".join(_flat(value, "")) + "\n\n")
 
 
-def _flat(value: Json, key: str) -> Iterator[str]:
+def _flat(value: object, key: str) -> Iterator[str]:
     """``outer.inner: value`` lines; list elements share their list's name."""
     if isinstance(value, dict):
         for name, entry in value.items():
@@ -232,5 +229,5 @@ def _line(key: str, text: str) -> str:
     return f"{key}: {text}" if key else text
 
 
-def _scalar(value: Json) -> str:
+def _scalar(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
