@@ -1,0 +1,117 @@
+"""How fast the model speaks: milliseconds a token, against reading its weights from memory once."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from precog.backbones.protocol import Backbone
+from precog.bench.ceilings import measure_ceilings, wait
+from precog.bench.harness import Side, interleave
+from precog.bench.machine import Machine
+from precog.bench.model import network_of, subject_of
+from precog.bench.result import Result, Value
+from precog.errors import UsageError
+
+_TOKEN = 1000
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    """Sizes of the measurement.
+
+    Attributes:
+        batches: branches that are continued together: 1 is free decoding, 4 a beam.
+        tokens: decoded in a row in each round.
+        repeats: rounds that count.
+        warm_up: rounds that do not.
+    """
+
+    batches: tuple[int, ...] = (1, 4, 16)
+    tokens: int = 16
+    repeats: int = 5
+    warm_up: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.batches or min(*self.batches, self.tokens, self.repeats) < 1:
+            raise UsageError("bench decode: a size is out of range", given=self, expected="at least 1 each")
+
+
+QUICK = DecodeSettings(batches=(1, 4), tokens=4, repeats=2, warm_up=1)
+
+
+def bench_decode(
+    backbone: Backbone,
+    settings: DecodeSettings | None = None,
+    *,
+    quick: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Measures steps from a live state, the scores of the whole vocabulary included."""
+    settings = settings or DecodeSettings()
+    machine = Machine.here()
+    say("the machine's limits")
+    ceilings = measure_ceilings(backbone.device, backbone.encoding_dtype, quick=quick)
+    say("decoding")
+    sides = [_side(backbone, size, settings.tokens) for size in settings.batches]
+    rounds = interleave(sides, repeats=settings.repeats, warm_up=settings.warm_up)
+    num_bytes = weight_bytes(backbone)
+    limit_sec = num_bytes / ceilings.bandwidth_bytes_per_sec
+    rows: list[Value] = []
+    for size in settings.batches:
+        seconds = rounds[f"{size}"].median
+        rows.append(
+            {
+                "branches": size,
+                "token_sec": seconds,
+                "step_sec": rounds[f"{size} step"].median,
+                "logits_sec": rounds[f"{size} logits"].median,
+                "tokens_per_sec": size / seconds,
+                "share_of_bandwidth": limit_sec / seconds,
+            }
+        )
+    return Result(
+        name="decode",
+        values={"decode": rows, "weight_bytes": num_bytes},
+        ratios={},
+        ceiling={**ceilings.to_json(), "token_sec": limit_sec, "tokens_per_sec": 1 / limit_sec},
+        machine=machine,
+        subject=subject_of(backbone),
+        warm_up=settings.warm_up,
+        repeats=settings.repeats,
+        quick=quick,
+        notes=(
+            "share_of_bandwidth: time to read all weights once at the higher of two bandwidths, over the time taken",
+        ),
+    )
+
+
+def weight_bytes(backbone: Backbone) -> int:
+    """Bytes of the weights that one token reads: all matrices and the output head; of the embedding, one row."""
+    network = network_of(backbone)
+    everything = sum(weight.numel() * weight.element_size() for weight in network.parameters())
+    table = network.embedding.weight
+    return everything if network.head is None else everything - table.numel() * table.element_size()
+
+
+def _side(backbone: Backbone, branches: int, tokens: int) -> Side:
+    start, _ = backbone.prefill([backbone.tokenizer.boundary_id, *range(_TOKEN, _TOKEN + 8)])
+    batch = backbone.open([start] * branches)
+
+    def decode(_: int) -> dict[str, float]:
+        going = batch
+        step_sec = logits_sec = 0.0
+        for number in range(tokens):
+            begun = time.perf_counter()
+            going, hidden = backbone.step(going, [_TOKEN + number] * branches)
+            wait(backbone.device)
+            stepped = time.perf_counter()
+            backbone.logits(hidden).argmax(-1)
+            logits_sec += time.perf_counter() - stepped
+            step_sec += stepped - begun
+        return {
+            f"{branches}": (step_sec + logits_sec) / tokens,
+            f"{branches} step": step_sec / tokens,
+            f"{branches} logits": logits_sec / tokens,
+        }
+
+    return decode

@@ -1,0 +1,102 @@
+"""The model under measurement: a folder, an installed one, or an untrained one of a preset (``random:PRESET``).
+
+Timings do not depend on what a model has learned, so that speed can be measured before any model is installed.
+"""
+
+from pathlib import Path
+
+import torch
+
+from precog.backbones.protocol import Backbone
+from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.backbones.tenns.checkpoint import read_card, save_model
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import TennsModel, build
+from precog.bench.result import Subject
+from precog.errors import UsageError
+from precog.state import StateSpec, codec_named
+from precog.text.tokenizer import load_mistral_tokenizer
+
+RANDOM = "random:"
+DEFAULT = "random:base"
+QUICK = "random:tiny-outer"
+
+
+def model_name(wanted: str | None, *, quick: bool = False) -> str:
+    """What was asked for, else the only installed model, else an untrained one."""
+    if wanted is not None:
+        return wanted
+    installed = installed_models()
+    if quick or len(installed) != 1:
+        return QUICK if quick else DEFAULT
+    return next(iter(installed))
+
+
+def open_backbone(name: str, *, device: str = "auto", threads: int | None = None) -> Backbone:
+    """Opens the model.
+
+    Raises:
+        ModelError: there is no such model or preset.
+        UsageError: threads are out of range, or the device is not there.
+    """
+    if not name.startswith(RANDOM):
+        return load_backbone(name, device=device, threads=threads)
+    if threads is not None:
+        if threads < 1:
+            raise UsageError("--threads is out of range", given=threads, expected="at least 1")
+        torch.set_num_threads(threads)
+    network = build(TennsConfig.preset(name.removeprefix(RANDOM)))
+    return TennsBackbone.wrap(network, load_mistral_tokenizer(), name=name, device=choose_device(device))
+
+
+def model_folder(name: str, room: Path) -> Path:
+    """A folder that another process can open the model from; an untrained one is written into ``room``."""
+    if not name.startswith(RANDOM):
+        return find_model(name)
+    folder = room / "model"
+    network = build(TennsConfig.preset(name.removeprefix(RANDOM)))
+    save_model(folder, network, name=name, tokenizer_sha256=load_mistral_tokenizer().sha256)
+    return folder
+
+
+def state_spec(name: str) -> StateSpec:
+    """Sizes of the model's states; the weights are not loaded and the fingerprint is a blank.
+
+    Raises:
+        ModelError: there is no such model or preset.
+    """
+    if name.startswith(RANDOM):
+        config = TennsConfig.preset(name.removeprefix(RANDOM))
+    else:
+        _, config = read_card(find_model(name))
+    return StateSpec(
+        layers=config.layers,
+        reals_per_layer=config.state_reals,
+        tail_shape=(config.kernel - 1, config.inner),
+        decay_groups=config.decay_groups,
+        fingerprint="0" * 64,
+        carries_tail=config.conv_boundary == "carried",
+    )
+
+
+def network_of(backbone: Backbone) -> TennsModel:
+    """The network itself, to count its weights and operations.
+
+    Raises:
+        UsageError: a family of models that this measurement does not know.
+    """
+    if not isinstance(backbone, TennsBackbone):
+        raise UsageError("this measurement knows TENNs-LLM only", given=backbone.card.backbone)
+    return backbone.model
+
+
+def subject_of(backbone: Backbone, codec: str = "fp16") -> Subject:
+    """What a result says about the model."""
+    return Subject(
+        name=backbone.card.name,
+        parameters=network_of(backbone).num_parameters(),
+        dtype=backbone.encoding_dtype,
+        device=str(backbone.device),
+        state_bytes=codec_named(codec).encoded_bytes(backbone.spec),
+    )

@@ -1,0 +1,235 @@
+"""``precog bench``: speed and memory, as ratios to what the machine can do."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from precog.bench import decode as decode_bench
+from precog.bench import encode as encode_bench
+from precog.bench import index as index_bench
+from precog.bench import store as store_bench
+from precog.bench import ttft as ttft_bench
+from precog.bench.model import model_name, open_backbone, state_spec
+from precog.bench.result import Result, Value
+from precog.cli import options
+from precog.cli.output import err, human_bytes, human_seconds, out, print_json
+from precog.config import resolve
+
+app = typer.Typer(help="Measure speed, as ratios to the machine's limits.", no_args_is_help=True)
+
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="DIR|NAME|random:PRESET",
+        help="Model; without one, the installed one, else an untrained random:base, whose timings are the same.",
+        show_default=False,
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder", metavar="DIR", help="Where temporary corpora are made: on the disk to measure.", show_default=False
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it works, measures nothing.")]
+Check = Annotated[bool, typer.Option("--check", help="Exit with 1 when a bound is missed.")]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", metavar="N", help="CPU threads of the model.  [default: 1]", show_default=False),
+]
+
+
+@app.callback()
+def bench() -> None:
+    """Measure speed, as ratios to the machine's limits."""
+
+
+@app.command()
+def ttft(
+    chunks: Annotated[
+        int | None,
+        typer.Option("--chunks", metavar="N", help="Of the corpus.  [default: 10000]", show_default=False),
+    ] = None,
+    retrieval: options.Retrieval = None,
+    encoder: options.Encoder = None,
+    model: ModelName = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    folder: Folder = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """Time to the first token: injected, without context, and read in context."""
+    settings = resolve(
+        {"model": model, "device": device, "threads": threads, "encoder": encoder, "retrieval": retrieval}
+    )
+    sizes = ttft_bench.sized(quick=quick, num_chunks=chunks, retrieval=settings.retrieval)
+    backbone = open_backbone(
+        model_name(settings.model, quick=quick), device=settings.device, threads=settings.threads or 1
+    )
+    result = ttft_bench.bench_ttft(backbone, sizes, encoder=settings.encoder, folder=folder, quick=quick, say=_say)
+    return _show(result, check=check, as_json=as_json)
+
+
+@app.command()
+def store(
+    chunks: Annotated[
+        int | None, typer.Option("--chunks", metavar="N", help="States.  [default: 2000]", show_default=False)
+    ] = None,
+    model: ModelName = None,
+    folder: Folder = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """Reading one stored state, against one bare read of the same bytes."""
+    settings = resolve({"model": model})
+    sizes = store_bench.sized(quick=quick, num_chunks=chunks)
+    spec = state_spec(model_name(settings.model, quick=quick))
+    return _show(
+        store_bench.bench_store(spec, sizes, folder=folder, quick=quick, say=_say), check=check, as_json=as_json
+    )
+
+
+@app.command()
+def index(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATH…]", help="Documents; synthetic text without.")
+    ] = None,
+    memory: Annotated[bool, typer.Option("--memory/--no-memory", help="Also measure how memory grows.")] = True,
+    encoder: options.Encoder = None,
+    model: ModelName = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    folder: Folder = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """Indexing, against bare reading and bare key encoding; and the memory it needs."""
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    backbone = open_backbone(
+        model_name(settings.model, quick=quick), device=settings.device, threads=settings.threads or 1
+    )
+    result = index_bench.bench_index(
+        backbone,
+        index_bench.sized(quick=quick, memory=memory),
+        paths=paths or (),
+        encoder=settings.encoder,
+        folder=folder,
+        quick=quick,
+        say=_say,
+    )
+    return _show(result, check=check, as_json=as_json)
+
+
+@app.command()
+def encode(
+    model: ModelName = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    quick: Quick = False,
+    as_json: options.Json = False,
+) -> int:
+    """Reading speed by batch size, against the machine's best matrix product."""
+    settings = resolve({"model": model, "device": device, "threads": threads})
+    backbone = open_backbone(
+        model_name(settings.model, quick=quick), device=settings.device, threads=settings.threads or 1
+    )
+    sizes = encode_bench.QUICK if quick else None
+    return _show(encode_bench.bench_encode(backbone, sizes, quick=quick, say=_say), as_json=as_json)
+
+
+@app.command()
+def decode(
+    model: ModelName = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    quick: Quick = False,
+    as_json: options.Json = False,
+) -> int:
+    """Milliseconds a token, against reading the weights from memory once."""
+    settings = resolve({"model": model, "device": device, "threads": threads})
+    backbone = open_backbone(
+        model_name(settings.model, quick=quick), device=settings.device, threads=settings.threads or 1
+    )
+    sizes = decode_bench.QUICK if quick else None
+    return _show(decode_bench.bench_decode(backbone, sizes, quick=quick, say=_say), as_json=as_json)
+
+
+def _say(what: str) -> None:
+    err.print(f"[dim]{escape(what)} …[/]")
+
+
+def _show(result: Result, *, check: bool = False, as_json: bool) -> int:
+    if as_json:
+        print_json(result.to_json())
+    else:
+        _print(result)
+    return 1 if check and not result.ok else 0
+
+
+def _print(result: Result) -> None:
+    machine, subject = result.machine, result.subject
+    load = "" if machine.load_average is None else f", load {machine.load_average:.1f}"
+    out.print(f"[bold]bench {result.name}[/]: {machine.cpu}, {machine.cores} cores{load}, {machine.threads} thread(s)")
+    if subject is not None:
+        out.print(f"{escape(subject.name)}: {subject.parameters:,} parameters, {subject.dtype} on {subject.device}")
+    times = Table("", "median", "10 %", "90 %")
+    for name, value in result.values.items():
+        if isinstance(value, dict) and "median_sec" in value:
+            times.add_row(name, *(_cell(f"{key}_sec", value[f"{key}_sec"]) for key in ("median", "p10", "p90")))
+    if times.row_count:
+        out.print(times)
+    for name, value in result.values.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            out.print(_rows(name, [row for row in value if isinstance(row, dict)]))
+        elif not isinstance(value, dict | list):
+            out.print(f"{name}: {_cell(name, value)}")
+        elif isinstance(value, dict) and "median_sec" not in value:
+            out.print(f"{name}: {_pairs(value)}")
+    out.print(f"[dim]ceiling: {_pairs(result.ceiling)}[/]")
+    if result.ratios:
+        ratios = Table("ratio", "value", "bound", "", "what")
+        for name, ratio in result.ratios.items():
+            bound = f"{'≤' if ratio.at_most else '≥'} {ratio.target:g}"
+            verdict = "[green]holds[/]" if ratio.ok else "[red]missed[/]"
+            ratios.add_row(name, f"{ratio.value:.3f}", bound, verdict, ratio.meaning)
+        out.print(ratios)
+    for note in (*result.notes, *(["quick: these figures measure nothing"] if result.quick else [])):
+        out.print(f"[dim]{escape(note)}[/]")
+
+
+def _rows(name: str, rows: list[dict[str, Value]]) -> Table:
+    table = Table(*rows[0], title=name)
+    for row in rows:
+        table.add_row(*(_cell(key, value) for key, value in row.items()))
+    return table
+
+
+def _pairs(values: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name} {_cell(name, value)}" for name, value in values.items())
+
+
+_UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
+    ("_flops_per_sec", lambda value: f"{value / 1e9:,.1f} GFLOP/s"),
+    ("_bytes_per_sec", lambda value: f"{human_bytes(value)}/s"),
+    ("_per_sec", lambda value: f"{value:,.1f}/s"),
+    ("_sec", human_seconds),
+    ("_bytes", human_bytes),
+)
+
+
+def _cell(name: str, value: Value) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "–" if value is None else escape(str(value))
+    for unit, show in _UNITS:
+        if name.endswith(unit):
+            return show(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
