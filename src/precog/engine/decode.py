@@ -52,8 +52,8 @@ def decode(
         whole_sentences: stop where the first sentence ends.
 
     Yields:
-        Tokens as soon as they are known; the token that ends the text is not one of them. A sentence is known to have
-        ended only by what follows, so the step after it may be computed and thrown away.
+        Tokens as soon as they are known, at least one; the token that ends the text is not one of them. A sentence is
+        known to have ended only by what follows, so the step after it may be computed and thrown away.
 
     Raises:
         UsageError: ``max_tokens`` is out of range.
@@ -70,6 +70,8 @@ def decode(
     answer: list[int] = []
     while True:
         logits = backbone.logits(hidden[0])
+        if not answer:  # an end before any word would be no answer at all
+            logits[[backbone.tokenizer.eos_id, backbone.tokenizer.boundary_id]] = -torch.inf
         token_id = choose(logits, sampling, generator)
         if token_id in (backbone.tokenizer.eos_id, backbone.tokenizer.boundary_id):
             return

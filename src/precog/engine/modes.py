@@ -4,6 +4,7 @@ All modes share every line after the question's last token, so that they differ 
 from. `tokens_processed` counts what the model read in the answer itself.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -191,7 +192,7 @@ def _free(
     return Answer(
         token_ids=tuple(token.token_id for token in tokens),
         mode=mode,
-        log_probability=sum(token.log_probability for token in tokens),
+        log_probability=math.fsum(token.log_probability for token in tokens),
         grounded=None,
         tokens_processed=len(question_ids) + len(tokens),
         first_token_sec=total_sec if first_token_sec is None else first_token_sec,
