@@ -87,8 +87,8 @@ def segment_bytes(folder: Path) -> list[bytes]:
 
 def test_fifty_kills_change_nothing_in_the_end(tmp_path: Path, runs: Runs) -> None:
     docs = tmp_path / "docs"
-    for number in range(12):
-        write(docs, f"{number:02d}.txt", numbered(100 * number, 60))
+    for number in range(8):
+        write(docs, f"{number:02d}.txt", numbered(100 * number, 36))
     write(docs, "03b-empty.txt", "")
     write(docs, "05-again.txt", numbered(500, 30))  # shares chunks with the sixth
     whole = tmp_path / "whole"

@@ -4,10 +4,10 @@ import pytest
 from tiny_corpus import WordEncoder, checksum, make_store, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.corpus import unit
 from precog.corpus.corpus import StateReader, settings_of
 from precog.corpus.ingest import Ingest
 from precog.corpus.sources import has_vanished, path_of
-from precog.corpus.unit import UNIT_CHUNKS
 from precog.errors import ForeignStateError, StorageError
 from precog.state import codec_named
 from precog.store import Batch, CorpusStore
@@ -126,9 +126,10 @@ def test_a_corpus_of_another_model_is_refused(tmp_path: Path, backbone: TennsBac
 def test_a_full_disk_loses_nothing_that_was_committed(
     tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "docs", "a.txt", numbered(0, 600))
+    monkeypatch.setattr(unit, "UNIT_CHUNKS", 8)
+    write(tmp_path / "docs", "a.txt", numbered(0, 80))
     run(tmp_path / "whole", tmp_path / "docs", backbone, encoder)
-    added, limit = 0, UNIT_CHUNKS * 2 + 10
+    added, limit = 0, 8 * 2 + 3
     add_state = Batch.add_state
 
     def fill_up(self: Batch, *args: object, **kwargs: object) -> int:
@@ -142,7 +143,7 @@ def test_a_full_disk_loses_nothing_that_was_committed(
     with pytest.raises(StorageError):
         run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
     with CorpusStore.open(tmp_path / "c") as store:
-        assert store.size().num_chunks == 2 * UNIT_CHUNKS
+        assert store.size().num_chunks == 2 * 8
         assert list(store.iter_keys()) == []  # not visible before its document is whole
     run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
     assert checksum(tmp_path / "c") == checksum(tmp_path / "whole")

@@ -14,6 +14,7 @@ from precog.corpus.ingest import Ingest
 from precog.corpus.report import IngestReport
 from precog.corpus.settings import CorpusSettings
 from precog.store import CorpusStore
+from precog.store.folder import CorpusFolder
 from precog.text.sources import find_sources
 
 
@@ -31,7 +32,7 @@ class WordEncoder:
             key[hashlib.sha256(word.encode()).digest()[0] % self.dim] += 1
         return (key / np.linalg.norm(key)).astype(np.float32)
 
-    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "windows E"]]:
+    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
         return [self.encode_query(text)[None] for text in texts]
 
 
@@ -57,7 +58,7 @@ def make_store(
 def run(
     folder: Path, docs: Path, backbone: TennsBackbone, encoder: WordEncoder, *, prune: bool = False, **made_with: Any
 ) -> IngestReport:
-    if folder.exists():
+    if CorpusFolder(folder).exists:
         store = CorpusStore.open(folder, write=True)
     else:
         store = make_store(folder, backbone, encoder, **made_with)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -17,8 +17,6 @@ from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
 from precog.engine.sampling import Sampling
 from precog.errors import PrecogError, UsageError
-
-Mode = Literal["inject", "in-context", "none"]
 
 
 def ask(
@@ -75,7 +73,7 @@ def ask(
         }
     )
     how = AskOptions(
-        mode=cast(Mode, mode),
+        mode=mode,
         top_k=top_k,
         inject=inject,
         compose=compose,

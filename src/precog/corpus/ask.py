@@ -16,7 +16,7 @@ from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Tim
 from precog.corpus.corpus import ModelChoice, StateReader, open_model
 from precog.corpus.search import Found, Searcher, SearchResult, check_question
 from precog.engine.grounded import GroundedSettings, Source
-from precog.engine.modes import Answer, FreeSettings, Mode, answer_in_context, answer_inject, answer_none
+from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.sampling import Sampling
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, UsageError
@@ -26,7 +26,7 @@ from precog.store import Record
 from precog.text.tokenizer import StreamDecoder
 
 OnText = Callable[[str], None]
-MODES: tuple[Mode, ...] = ("inject", "in-context", "none")
+MODES = ("inject", "in-context", "none")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AskOptions:
         max_tokens: most tokens of an answer; None for the model's or the engine's own.
     """
 
-    mode: Mode = "inject"
+    mode: str = "inject"
     top_k: int = 3
     inject: int = 1
     compose: str = "mean"
@@ -242,7 +242,7 @@ class Asker:
         done = CorpusAnswer(
             NOT_FOUND,
             self.backbone.card.name,
-            options.mode,
+            answer.mode,
             mixture=mixture,
             confidence=confidence,
             tokens_processed=answer.tokens_processed,
@@ -281,7 +281,7 @@ class Asker:
         if self.searcher.store.size().num_chunks == 0:
             hint = "precog index PATH… --corpus DIR"
             raise CorpusError("there is nothing in this corpus yet", given=self.searcher.store.path, hint=hint)
-        return CorpusAnswer(NOT_FOUND, self.backbone.card.name, options.mode, abstained=True, timings=timings)
+        return CorpusAnswer(NOT_FOUND, self.backbone.card.name, "inject", abstained=True, timings=timings)
 
     def _grounded_settings(self, options: AskOptions) -> GroundedSettings:
         settings = GroundedSettings.from_card(self.backbone.card.decoding)

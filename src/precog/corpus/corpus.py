@@ -137,7 +137,7 @@ class StateReader:
 def index_source(store: CorpusStore, encoder_fingerprint: str) -> IndexSource:
     """The catalogue as an index sees it."""
 
-    def keys(wanted: Sequence[int] | None) -> Iterable[tuple[int, Float32[np.ndarray, "windows E"]]]:
+    def keys(wanted: Sequence[int] | None) -> Iterable[tuple[int, Float32[np.ndarray, "_ E"]]]:
         return ((entry.chunk_id, entry.keys) for entry in store.iter_keys(wanted))
 
     def texts(wanted: Sequence[int] | None) -> Iterable[tuple[int, str]]:

@@ -18,7 +18,7 @@ from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
 
 TokenIds = tuple[int, ...]
-Keys = Float32[np.ndarray, "windows E"]
+Keys = Float32[np.ndarray, "_ E"]
 PutState = Callable[[Batch], int]
 """Adds one state to a batch and returns its id."""
 

@@ -1,0 +1,130 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jaxtyping import Float32
+from tiny_corpus import WordEncoder, checksum, numbered, run, write
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.backbones.tenns.checkpoint import save_model
+from precog.corpus import corpus as corpus_module
+from precog.corpus import reindex as reindex_module
+from precog.corpus import unit
+from precog.corpus.corpus import ModelChoice, settings_of
+from precog.corpus.reindex import ReindexRequest, reindex
+from precog.corpus.unit import Unit
+from precog.corpus.writer import UnitWriter
+from precog.errors import DamagedStateError, StorageError
+from precog.store import CorpusStore
+
+
+class OtherEncoder(WordEncoder):
+    dim = 32
+    fingerprint = "0" * 64
+
+    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
+        return [np.repeat(self.encode_query(text)[None], 2, axis=0) for text in texts]
+
+
+@pytest.fixture(autouse=True)
+def _word_keys_and_small_units(monkeypatch: pytest.MonkeyPatch, encoder: WordEncoder) -> None:
+    monkeypatch.setattr(unit, "UNIT_CHUNKS", 8)
+
+    def load(spec: str | None) -> WordEncoder:
+        return OtherEncoder() if spec == "other" else encoder
+
+    monkeypatch.setattr(corpus_module, "load_encoder", load)
+    monkeypatch.setattr(reindex_module, "load_encoder", load)
+
+
+def save(folder: Path, backbone: TennsBackbone) -> ModelChoice:
+    save_model(folder, backbone.model, name="tiny", tokenizer_sha256=backbone.tokenizer.sha256)
+    return ModelChoice(str(folder), "cpu")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder) -> Path:
+    write(tmp_path / "docs", "a.txt", numbered(0, 60))
+    write(tmp_path / "docs", "b.txt", numbered(40, 50))
+    write(tmp_path / "docs", "c.txt", "")
+    run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
+    return tmp_path / "c"
+
+
+def states(corpus: Path) -> dict[str, bytes]:
+    with CorpusStore.open(corpus) as store:
+        chunks = [chunk for document in store.documents() for chunk in store.chunks_of(document.id)]
+        return {f"{chunk.source} {chunk.info.ordinal}": store.read_state(chunk).state.tobytes() for chunk in chunks}
+
+
+def test_a_new_model_reads_the_stored_text_as_if_the_files_were_there(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    other = TennsBackbone.random("tiny-outer", backbone.tokenizer, seed=7)
+    run(tmp_path / "direct", tmp_path / "docs", other, encoder)
+    for path in (tmp_path / "docs").iterdir():
+        path.unlink()
+    report = reindex(ReindexRequest(corpus, save(tmp_path / "m", other)))
+    assert (report.changed, report.failed) == (2, 1)
+    assert checksum(corpus) == checksum(tmp_path / "direct")
+    with CorpusStore.open(corpus) as store:
+        assert store.fingerprint.hex() == other.fingerprint
+        assert settings_of(store).model == str((tmp_path / "m").resolve())
+
+
+def test_a_new_encoder_makes_keys_and_keeps_states(corpus: Path) -> None:
+    before = states(corpus)
+    report = reindex(ReindexRequest(corpus, encoder="other"))  # no model is loaded: there is none to load
+    assert report.states > 0
+    assert states(corpus) == before
+    with CorpusStore.open(corpus) as store:
+        assert store.key_dim == 32
+        assert settings_of(store).encoder_fingerprint == OtherEncoder.fingerprint
+        assert all(entry.keys.shape == (2, 32) for entry in store.iter_keys())
+
+
+def test_with_nothing_new_it_repairs_a_damaged_state(tmp_path: Path, corpus: Path, backbone: TennsBackbone) -> None:
+    before = states(corpus)
+    segment = next(corpus.rglob("*.seg"))
+    data = bytearray(segment.read_bytes())
+    data[4096 + 200] ^= 4
+    segment.write_bytes(data)
+    with pytest.raises(DamagedStateError):
+        states(corpus)
+    reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone)))
+    assert states(corpus) == before
+
+
+def test_interrupted_it_shows_the_old_corpus_and_then_goes_on(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = TennsBackbone.random("tiny-outer", backbone.tokenizer, seed=7)
+    request = ReindexRequest(corpus, save(tmp_path / "m", other))
+    before = checksum(corpus)
+    commit, done = UnitWriter.commit, 0
+
+    def fill_up(self: UnitWriter, made: Unit) -> None:
+        nonlocal done
+        if done == 1:
+            raise StorageError("the disk is full")
+        done += 1
+        commit(self, made)
+
+    monkeypatch.setattr(UnitWriter, "commit", fill_up)
+    with pytest.raises(StorageError):
+        reindex(request)
+    assert checksum(corpus) == before
+    monkeypatch.setattr(UnitWriter, "commit", commit)
+    report = reindex(request)
+    run(tmp_path / "direct", tmp_path / "docs", other, encoder)
+    assert checksum(corpus) == checksum(tmp_path / "direct")
+    assert report.states < len(states(corpus))  # what had been committed was not read again
+    assert [path.name for path in corpus.iterdir() if path.is_dir()] == ["000002"]
+
+
+def test_reading_twice_is_another_fingerprint(tmp_path: Path, corpus: Path, backbone: TennsBackbone) -> None:
+    reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone), wanted={"encode_mode": "twice", "codec": "fp32"}))
+    with CorpusStore.open(corpus) as store:
+        settings = settings_of(store)
+        assert (settings.encode_mode, settings.codec) == ("twice", "fp32")
+        assert store.fingerprint.hex() != backbone.fingerprint
