@@ -31,7 +31,8 @@ class Samples:
         place = share * (len(ordered) - 1)
         low = int(place)
         high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+        # written so that rounding never leaves the two values
+        return min(ordered[high], ordered[low] + (place - low) * (ordered[high] - ordered[low]))
 
     def to_json(self) -> dict[str, float]:
         """Median and the middle four fifths, in seconds."""

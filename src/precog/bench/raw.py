@@ -2,7 +2,6 @@
 
 import os
 from types import TracebackType
-from typing import Self
 
 from precog.store import CorpusStore, Location
 from precog.store.corpus_reader import SEGMENTS
@@ -17,7 +16,7 @@ class RawReader:
         self._layout = store.layout
         self._descriptors: dict[int, int] = {}
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "RawReader":
         return self
 
     def __exit__(
