@@ -1,5 +1,6 @@
 """A run is reproducible, resumes to the same losses, and refuses what it cannot trust."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -66,10 +67,8 @@ class Pairs:
 def run(folder, source, settings=SETTINGS, config=CONFIG):
     folder.mkdir(exist_ok=True)
     training = Run(build(config, settings.seed), settings, folder, torch.device("cpu"))
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         training.train(source)
-    except KeyboardInterrupt:
-        pass
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return {line["step"]: line["loss"] for line in lines}, training.model
 
