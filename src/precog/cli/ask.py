@@ -36,13 +36,15 @@ def ask(
     layers: Annotated[
         str | None,
         typer.Option(
-            metavar="SUBSET", help="Layers to inject, such as bottom:6.  [default: all stored]", show_default=False
+            metavar="SUBSET", help="Layers to inject, such as bottom:6.  \\[default: all stored]", show_default=False
         ),
     ] = None,
     free: Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")] = False,
     min_confidence: Annotated[
         float | None,
-        typer.Option(metavar="P", help="Below it there is no answer.  [default: the model's own]", show_default=False),
+        typer.Option(
+            metavar="P", help="Below it there is no answer.  \\[default: the model's own]", show_default=False
+        ),
     ] = None,
     always_answer: Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")] = False,
     temperature: Annotated[float, typer.Option(metavar="T", help="0 is greedy (with --free).")] = 0.0,

@@ -31,34 +31,34 @@ def index(
         str | None,
         typer.Option(
             metavar="once|twice|twice-reversed",
-            help="How often the model reads a chunk.  [default: once]",
+            help="How often the model reads a chunk.  \\[default: once]",
             show_default=False,
         ),
     ] = None,
     chunk_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Most tokens of a chunk.  [default: 256]", show_default=False)
+        int | None, typer.Option(metavar="N", help="Most tokens of a chunk.  \\[default: 256]", show_default=False)
     ] = None,
     overlap: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Tokens a chunk repeats of the one before.  [default: 0]", show_default=False),
+        typer.Option(metavar="N", help="Tokens a chunk repeats of the one before.  \\[default: 0]", show_default=False),
     ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="document|paragraph|sentence|window|turns",
-            help="How documents are parted.  [default: document]",
+            help="How documents are parted.  \\[default: document]",
             show_default=False,
         ),
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="fp16|fp32", help="How states are stored.  [default: fp16]", show_default=False),
+        typer.Option(metavar="fp16|fp32", help="How states are stored.  \\[default: fp16]", show_default=False),
     ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
             metavar="all|none|alternate|bottom:N|top:N|LIST",
-            help="Layers whose states are kept.  [default: all]",
+            help="Layers whose states are kept.  \\[default: all]",
             show_default=False,
         ),
     ] = None,

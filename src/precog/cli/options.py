@@ -6,29 +6,30 @@ from typing import Annotated
 import typer
 
 Corpus = Annotated[
-    Path | None, typer.Option("--corpus", metavar="DIR", help="Corpus folder [env: PRECOG_CORPUS].", show_default=False)
+    Path | None,
+    typer.Option("--corpus", metavar="DIR", help="Corpus folder \\[env: PRECOG_CORPUS].", show_default=False),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="DIR|NAME", help="Model folder or installed model [env: PRECOG_MODEL].", show_default=False
+        "--model", metavar="DIR|NAME", help="Model folder or installed model \\[env: PRECOG_MODEL].", show_default=False
     ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="auto|cpu|cuda|mps", help="Where to compute [env: PRECOG_DEVICE].", show_default=False
+        "--device", metavar="auto|cpu|cuda|mps", help="Where to compute \\[env: PRECOG_DEVICE].", show_default=False
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", help="CPU threads [env: PRECOG_THREADS].", show_default=False)
+    int | None, typer.Option("--threads", metavar="N", help="CPU threads \\[env: PRECOG_THREADS].", show_default=False)
 ]
 Encoder = Annotated[
     str | None,
     typer.Option(
         "--encoder",
         metavar="PATH|HUB_ID",
-        help="Sentence encoder: a folder, an ONNX file or a cached hub id [env: PRECOG_ENCODER].",
+        help="Sentence encoder: a folder, an ONNX file or a cached hub id \\[env: PRECOG_ENCODER].",
         show_default=False,
     ),
 ]
@@ -37,7 +38,7 @@ Retrieval = Annotated[
     typer.Option(
         "--retrieval",
         metavar="hybrid|dense|bm25",
-        help="How chunks are found [env: PRECOG_RETRIEVAL].",
+        help="How chunks are found \\[env: PRECOG_RETRIEVAL].",
         show_default=False,
     ),
 ]
