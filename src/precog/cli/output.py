@@ -14,13 +14,16 @@ def print_json(value: Mapping[str, object]) -> None:
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
-def human_bytes(count: float) -> str:
+def human_bytes(num_bytes: int) -> str:
     """A number of bytes as people read it."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+    if num_bytes < 1000:
+        return f"{num_bytes} B"
+    count = float(num_bytes)
+    for unit in ("kB", "MB", "GB"):
         count /= 1000
-    return f"{count:.1f} TB"
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.1f} TB"
 
 
 def human_seconds(count: float) -> str:

@@ -1,0 +1,145 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ended import Run
+
+from precog.cli import main as main_module
+from precog.cli.main import COMMANDS
+from precog.store import CorpusStore
+from precog.store.folder import CorpusFolder
+
+PRECOG = [sys.executable, "-m", "precog.cli.main"]
+
+
+def test_help_answers_at_once() -> None:
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([*PRECOG, "--help"], check=True, capture_output=True)
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.3
+
+
+def test_help_names_every_command(run: Run) -> None:
+    ended = run("--help")
+    assert ended.status == 0
+    for name, (_, line) in COMMANDS.items():
+        assert f"  {name} " in ended.out
+        assert line in ended.out
+    assert run().status == 2
+    assert run("--version").out.startswith("precog ")
+
+
+def test_a_mistyped_command_is_guessed(run: Run) -> None:
+    ended = run("serch", "x")
+    assert ended.status == 2
+    assert "precog search" in ended.err
+
+
+def test_an_unexpected_error_is_a_bug_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_name: str, _arguments: list[str]) -> int:
+        raise KeyError("what\nis this")
+
+    monkeypatch.setattr(main_module, "_run_command", broken)
+    ended = run("list", "--json")
+    assert ended.status == 1
+    [line] = ended.err.splitlines()
+    assert "bug" in line
+    assert "KeyError at test_main.py:" in line
+    assert ended.json["error"]["code"] == "bug"
+    monkeypatch.setenv("PRECOG_DEBUG", "1")
+    assert "Traceback" in run("list").err
+
+
+def test_the_prompt_answers_line_by_line(corpus: Path) -> None:
+    questions = "Who built the lighthouse?\n\nWho made the wheel?\n"
+    ended = subprocess.run(
+        [*PRECOG, "ask", "--corpus", str(corpus), "--threads", "1", "--json"],
+        input=questions,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, second = ended.stdout.splitlines()
+    assert '"startup": 0.0' not in first
+    assert '"startup": 0.0' in second
+
+
+def test_what_people_see(corpus: Path, run: Run) -> None:
+    ended = run("ask", "Who built the lighthouse of Marrow?", "--corpus", corpus)
+    assert ended.status == 0
+    assert "lighthouse.md" in ended.out
+    assert "characters" in ended.out
+    assert "confidence" in ended.out
+    assert "first token after" in ended.out
+    ended = run("ask", "Who?", "--corpus", corpus, "--min-confidence", 1)
+    assert ended.status == 0
+    assert ended.out.startswith("not found in these documents\n")
+    assert "lighthouse.md" not in ended.out
+
+
+def test_standard_input_is_a_document(tmp_path: Path, model: Path) -> None:
+    ended = subprocess.run(
+        [*PRECOG, "index", "-", "--corpus", str(tmp_path / "c"), "--model", str(model), "--threads", "1"],
+        input="The ferry to Hale leaves at nine.",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1 new" in ended.stdout
+    with CorpusStore.open(tmp_path / "c") as store:
+        assert [row.info.source for row in store.documents()] == ["stdin"]
+
+
+def test_a_reader_that_goes_away_is_no_error(corpus: Path) -> None:
+    process = subprocess.Popen(
+        [*PRECOG, "list", "--corpus", str(corpus)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_goes_on(tmp_path: Path, model: Path, run: Run, number: signal.Signals) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name in range(6):
+        text = "\n\n".join(
+            f"Paragraph {n} of book {name} is about ship {n * 7}, built in {1500 + n}." for n in range(90)
+        )
+        (docs / f"{name}.txt").write_text(text)
+    options = ["--model", str(model), "--chunk-tokens", "32", "--strategy", "paragraph", "--threads", "1"]
+    assert run("index", docs, "--corpus", tmp_path / "whole", *options).status == 0
+    corpus = tmp_path / "c"
+    words = ["index", str(docs), "--corpus", str(corpus), *options]
+    process = subprocess.Popen([*PRECOG, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if CorpusFolder(corpus).exists:
+            with CorpusStore.open(corpus) as store:
+                if store.size().num_chunks:
+                    break
+        time.sleep(0.01)
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        assert out == ""
+        assert err.strip().startswith("precog: interrupted")
+        assert len(err.strip().splitlines()) == 1
+    else:
+        assert process.returncode == -signal.SIGKILL
+    with CorpusStore.open(corpus) as store:
+        assert 0 < store.size().num_chunks < 210
+    assert run(*words).status == 0
+    with CorpusStore.open(corpus) as store, CorpusStore.open(tmp_path / "whole") as whole:
+        assert store.checksum() == whole.checksum()
