@@ -121,7 +121,7 @@ class Asker:
                 self.backbone = open_model(self.searcher.settings, choice)
                 self._states = StateReader(self.searcher.store, self.searcher.settings, self.backbone)
             except BaseException:
-                self.searcher.store.close()
+                self.searcher.close()
                 raise
         self._startup_sec = time.perf_counter() - started
 
@@ -132,7 +132,7 @@ class Asker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.searcher is not None:
-            self.searcher.store.close()
+            self.searcher.close()
 
     def ask(self, question: str, options: AskOptions | None = None, *, on_text: OnText | None = None) -> CorpusAnswer:
         """Answers one question.

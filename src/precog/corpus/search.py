@@ -1,6 +1,7 @@
 """A question ▸ the chunks that may answer it: no model, no state."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -46,7 +47,7 @@ class SearchResult:
     Attributes:
         found: the chunks.
         encode_sec: making the question's key.
-        search_sec: comparing it, and looking the chunks up.
+        search_sec: comparing it, and looking the chunks up; words are compared while the key is made.
     """
 
     found: list[Found]
@@ -78,6 +79,7 @@ class Searcher:
             raise UsageError("--retrieval: no such way", given=retrieval, expected="hybrid, dense or bm25")
         self._retrieval: Retrieval = retrieval
         self._corpus = corpus
+        self._words = ThreadPoolExecutor(max_workers=1, thread_name_prefix="words")
         self.store = CorpusStore.open(corpus)
         try:
             self.settings: CorpusSettings = settings_of(self.store)
@@ -87,7 +89,7 @@ class Searcher:
             self._generation = -1
             self._index = self._load()
         except BaseException:
-            self.store.close()
+            self.close()
             raise
 
     def __enter__(self) -> "Searcher":
@@ -96,6 +98,11 @@ class Searcher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the corpus."""
+        self._words.shutdown(cancel_futures=True)
         self.store.close()
 
     def _load(self) -> HybridIndex:
@@ -116,9 +123,14 @@ class Searcher:
         if self.store.generation != self._generation:
             self._index = self._load()
         started = time.perf_counter()
+        worded = None
+        if self._retrieval == "hybrid":  # words need no key: they are looked up while the encoder makes it
+            worded = self._words.submit(self._index.by_words, question, k)
         key = None if self._encoder is None else self._encoder.encode_query(question)
         encoded = time.perf_counter()
-        hits = self._index.search(question, key, k, retrieval=self._retrieval)
+        hits = self._index.search(
+            question, key, k, retrieval=self._retrieval, worded=None if worded is None else worded.result()
+        )
         chunks = self.store.chunks([hit.chunk_id for hit in hits])
         found = [Found(chunks[hit.chunk_id], hit) for hit in hits if hit.chunk_id in chunks]
         return SearchResult(found, encoded - started, time.perf_counter() - encoded)

@@ -42,6 +42,19 @@ class SearchHit:
 
 
 @dataclass(frozen=True)
+class Worded:
+    """What the words of a question say of the chunks: the half of a search that needs no key.
+
+    Attributes:
+        scores: BM25 of every chunk, in the order of the lexical index.
+        best: the best chunks with a word of the question ▸ their scores.
+    """
+
+    scores: Float32[np.ndarray, " n"]
+    best: dict[int, float]
+
+
+@dataclass(frozen=True)
 class IndexSource:
     """Where an index comes from when its file does not serve: the catalogue, through three functions.
 
@@ -119,8 +132,21 @@ class HybridIndex:
         self.dense.save(folder / DENSE_FILE, generation=generation, tag=tag)
         self.lexical.save(folder / LEXICAL_FILE, generation=generation, tag=tag)
 
+    def by_words(self, text: str, k: int) -> Worded:
+        """The half of a hybrid search that can be done while the encoder is still at work."""
+        scores = self.lexical.scores(text)
+        rows = top_rows(scores, max(_MIN_CANDIDATES, 4 * k))
+        best = zip(self.lexical.chunk_ids[rows].tolist(), scores[rows].tolist(), strict=True)
+        return Worded(scores, {chunk: score for chunk, score in best if score > 0})
+
     def search(
-        self, text: str, key: Float32[np.ndarray, " E"] | None, k: int, *, retrieval: Retrieval = "hybrid"
+        self,
+        text: str,
+        key: Float32[np.ndarray, " E"] | None,
+        k: int,
+        *,
+        retrieval: Retrieval = "hybrid",
+        worded: Worded | None = None,
     ) -> list[SearchHit]:
         """The k best chunks for a question, best first; ties go to the older chunk.
 
@@ -129,6 +155,7 @@ class HybridIndex:
             key: its key; may be None for ``bm25``, which needs no encoder.
             k: how many.
             retrieval: by meaning, by words, or both.
+            worded: `by_words` of the same question and k, where that is done already.
         """
         if retrieval == "bm25":
             scores = self.lexical.scores(text)
@@ -139,19 +166,15 @@ class HybridIndex:
         if retrieval == "dense":
             chunks, scores = self.dense.search(key, k)
             return _hits(chunks, scores, scores, np.zeros(len(chunks), np.float32))
-        return self._search_both(text, key, k)
+        return self._search_both(worded or self.by_words(text, k), key, k)
 
-    def _search_both(self, text: str, key: Float32[np.ndarray, " E"], k: int) -> list[SearchHit]:
-        num_candidates = max(_MIN_CANDIDATES, 4 * k)
-        dense = self.dense.nearest(key, num_candidates)
-        all_lexical = self.lexical.scores(text)
-        rows = top_rows(all_lexical, num_candidates)
-        by_words = zip(self.lexical.chunk_ids[rows].tolist(), all_lexical[rows].tolist(), strict=True)
-        lexical: dict[int, float] = {chunk: score for chunk, score in by_words if score > 0}
+    def _search_both(self, worded: Worded, key: Float32[np.ndarray, " E"], k: int) -> list[SearchHit]:
+        dense = self.dense.nearest(key, max(_MIN_CANDIDATES, 4 * k))
+        lexical = dict(worded.best)
         best_dense = max(max(dense.values(), default=0.0), 1e-6)
         best_lexical = max(max(lexical.values(), default=0.0), 1e-6)
         unworded = [chunk for chunk in dense if chunk not in lexical]
-        lexical.update(zip(unworded, _look_up(self.lexical.chunk_ids, all_lexical, unworded), strict=True))
+        lexical.update(zip(unworded, _look_up(self.lexical.chunk_ids, worded.scores, unworded), strict=True))
 
         def fused(chunk: int, cosine: float) -> float:
             return 0.5 * max(cosine, 0.0) / best_dense + 0.5 * lexical[chunk] / best_lexical
