@@ -81,7 +81,8 @@ class TennsBlock(nn.Module):
             # a readout of almost nothing is not blown up to full size: its rounding errors would be blown up with it
             self.state_norm = RmsNorm(config.channels, epsilon=1e-4) if config.state_norm else None
             self.mix = Linear(g * config.channels, n, bias=False)
-        self._initialise()
+        if not self.alpha.is_meta:  # a module that only says what its tensors are called
+            self._initialise()
 
     @torch.no_grad()
     def _initialise(self) -> None:
