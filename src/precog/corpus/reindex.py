@@ -73,6 +73,11 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             settings = replace(settings, model=folder, encoding_dtype=backbone.encoding_dtype)
             layout = record_layout(backbone.spec, settings, tokenizer.vocab_size)
             fingerprint = bytes.fromhex(backbone.fingerprint)
+            if (fingerprint, layout) == (
+                old.fingerprint,
+                old.layout,
+            ) and encoder.fingerprint != before.encoder_fingerprint:
+                backbone = None  # only the keys change
         new = old.start_replacement(
             settings=settings.to_json(), layout=layout, fingerprint=fingerprint, key_dim=encoder.dim
         )
