@@ -36,15 +36,15 @@ class IndexSettings:
     Attributes:
         text_bytes: of the synthetic documents that are indexed when none are given.
         repeats: whole runs that count.
-        warm_up: whole runs that do not.
-        memory_bytes: of the small corpus of the memory measurement; 0 leaves it out. It fills several commit units.
+        warm_up: whole runs that do not, besides a first one that always is.
+        memory_bytes: of the small corpus of the memory measurement; 0 leaves it out. More than one commit unit.
         memory_scale: how many times larger the large one is.
     """
 
-    text_bytes: int = 60_000
+    text_bytes: int = 24_000
     repeats: int = 3
-    warm_up: int = 1
-    memory_bytes: int = 250_000
+    warm_up: int = 0
+    memory_bytes: int = 60_000
     memory_scale: int = 20
 
     def __post_init__(self) -> None:

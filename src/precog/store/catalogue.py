@@ -408,7 +408,7 @@ def _chunk(row: Row) -> Chunk:
         span=(_int(start), _int(end)),
         text=_text(text),
         context=_text(context),
-        details=json.loads(_text(details)),
+        details={} if details == "{}" else json.loads(_text(details)),
     )
     place = Location(_int(segment), _int(slot))
     names = (_int(number), _int(document), _text(source))
