@@ -81,7 +81,9 @@ def test_report_is_json_with_the_fields_of_the_contract(measured):
 
 def test_free_answers_run_in_every_mode_that_has_no_mask(backbone):
     reader = ParagraphReader(backbone, "fp16", FreeSettings(max_tokens=3))
-    report, samples = evaluate(QUESTIONS[:2], QUESTIONS, reader, SquadSettings(modes=("in_context", "inject_top1", "none")))
+    report, samples = evaluate(
+        QUESTIONS[:2], QUESTIONS, reader, SquadSettings(modes=("in_context", "inject_top1", "none"))
+    )
     assert report["decoding"]["grounded"] is False
     assert samples[0].said["none"].tokens_processed < samples[0].said["in_context"].tokens_processed
 
