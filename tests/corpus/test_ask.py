@@ -7,9 +7,11 @@ from tiny_corpus import WordEncoder, numbered, run, write
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import save_model
 from precog.corpus import corpus as corpus_module
+from precog.corpus import indexing as indexing_module
 from precog.corpus.answer import NOT_FOUND, characters_of
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
+from precog.corpus.indexing import IndexRequest, index_documents
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import CorpusError, DamagedStateError, ForeignStateError, UsageError
@@ -213,3 +215,22 @@ def test_characters_of_a_chunk_are_those_of_its_document() -> None:
     assert characters_of(chunk, 8, 13) == (100, 104)  # without the white space at its end
     assert characters_of(chunk, 0, 7) is None  # the heading stands elsewhere
     assert characters_of(chunk, 12, 13) is None
+
+
+@pytest.mark.parametrize("mode", ["once", "twice", "twice-reversed"])
+def test_a_chunk_read_twice_is_read_twice_in_context_too(
+    tmp_path: Path, model: ModelChoice, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(indexing_module, "load_encoder", lambda _spec: encoder)
+    docs = tmp_path / "docs"
+    write(docs, "mill.txt", MILL)
+    wanted = {"encode_mode": mode, "codec": "fp32"}
+    index_documents(IndexRequest((str(docs),), tmp_path / "c", model=model, wanted=wanted))
+    question = "Who made the wheel of the mill?"
+    with Asker(tmp_path / "c", model=model) as asker:
+        assert asker.backbone.encode_mode == mode
+        injected, read = asker.ask(question), asker.ask(question, AskOptions(mode="in-context"))
+    assert injected.text == read.text
+    assert abs(injected.confidence - read.confidence) < 1e-4
+    num_context = read.tokens_processed - injected.tokens_processed
+    assert num_context == (1 if mode == "once" else 2) * (read.sources[0].chunk.num_tokens + 1)

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 from tiny_corpus import WordEncoder, checksum, make_store, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
@@ -165,3 +166,25 @@ def test_layers_that_are_left_out_take_no_room_and_come_back_as_zero(
     assert state.num_tokens == alone.num_tokens
     assert not state.recurrent[2].any()
     assert (state.recurrent[:2] - alone.recurrent[:2]).abs().max() <= 2e-3 * alone.recurrent.abs().max()
+
+
+def test_pages_without_text_are_told_on_every_run(
+    tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    (tmp_path / "docs").mkdir()
+    canvas = Canvas(str(tmp_path / "docs" / "a.pdf"))
+    canvas.drawString(72, 700, "The harbour has three cranes.")
+    canvas.showPage()
+    canvas.rect(72, 72, 300, 300, fill=1)
+    canvas.showPage()
+    canvas.drawString(72, 700, "The tallest of them is painted red.")
+    canvas.save()
+    first = run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
+    again = run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
+    assert first.new == again.unchanged == 1
+    assert len(first.warnings) == 1
+    assert "page" in first.warnings[0].reason
+    assert again.warnings == first.warnings
+    with CorpusStore.open(tmp_path / "c") as store:
+        pages = [chunk.info.page for document in store.documents() for chunk in store.chunks_of(document.id)]
+    assert pages == [1, 3]

@@ -8,13 +8,11 @@ import time
 
 STARTED_SEC = time.perf_counter()
 
-import difflib  # noqa: E402  # the clock starts first: the time a user waits includes importing
-import json  # noqa: E402
+import json  # noqa: E402  # the clock starts first: the time a user waits includes importing
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from importlib import import_module  # noqa: E402
-from importlib.metadata import version  # noqa: E402
 
 from precog.errors import PrecogError, UsageError  # noqa: E402
 
@@ -61,10 +59,14 @@ def _run(arguments: list[str]) -> int:
         print(_help())
         return 0 if arguments else 2
     if arguments[0] in ("--version", "-V"):
+        from importlib.metadata import version
+
         print(f"precog {version('precog-ssm')}")
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
+        import difflib
+
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean `precog {near[0]}`?" if near else "see `precog --help`"
         raise UsageError("there is no such command", given=name, expected=", ".join(COMMANDS), hint=hint)
@@ -155,7 +157,12 @@ def _interrupted() -> int:
 
 
 def _debugging() -> bool:
-    return os.environ.get("PRECOG_DEBUG", "").lower() not in ("", "0", "false", "no", "off")
+    from precog.config import resolve
+
+    try:
+        return resolve().debug
+    except PrecogError:  # the settings themselves are what is wrong
+        return os.environ.get("PRECOG_DEBUG") == "1"
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ def print_json(value: Mapping[str, object]) -> None:
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
-def human_bytes(num_bytes: int) -> str:
+def human_bytes(num_bytes: int | float) -> str:
     """A number of bytes as people read it."""
     if num_bytes < 1000:
-        return f"{num_bytes} B"
+        return f"{num_bytes:.0f} B"
     count = float(num_bytes)
     for unit in ("kB", "MB", "GB"):
         count /= 1000

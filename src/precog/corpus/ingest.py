@@ -157,7 +157,7 @@ class Ingest:
 
     def _vanished(self, named: set[str], prune: bool) -> Iterator[Event]:
         """Documents whose file is gone; what was left unfinished of one was never promised and goes with it."""
-        for row in list(self._store.documents()):
+        for row in self._store.documents():
             if row.info.source in named or not has_vanished(row.info.source):
                 continue
             if row.status == "indexing":
