@@ -13,7 +13,7 @@ from precog.bench.model import QUICK, model_folder, model_name, open_backbone, s
 from precog.bench.synthetic import TextMaker, write_documents
 from precog.cli.main import main
 from precog.encoders import load_encoder
-from precog.errors import ModelError, PrecogError, StorageError, UsageError
+from precog.errors import InputError, ModelError, PrecogError, StorageError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,10 @@ def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path, monkeypatch):
         ttft.TtftSettings(num_chunks=0)
     with pytest.raises(UsageError, match="bench store"):
         store.sized(quick=True, num_chunks=0)
+    with pytest.raises(UsageError, match="hybrid or dense"):
+        ttft.sized(quick=True, num_chunks=None, retrieval="bm25")
+    with pytest.raises(InputError, match="no temporary folder"):
+        store.bench_store(state_spec(QUICK), store.QUICK, folder=tmp_path / "nowhere")
     with pytest.raises(ModelError, match="no such preset"):
         open_backbone("random:nothing")
     with pytest.raises(UsageError, match="--threads"):

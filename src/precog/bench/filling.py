@@ -4,7 +4,9 @@ What a search and a read cost depends on sizes, not on what a model has understo
 asked for need to be read by one.
 """
 
+import contextlib
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from precog.corpus.corpus import record_layout
 from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
-from precog.errors import StorageError
+from precog.errors import InputError, StorageError
 from precog.state import Codec, State, StateSpec, codec_named
 from precog.store import ChunkInfo, CorpusStore, DocumentInfo
 
@@ -29,6 +31,24 @@ _WORDS = 180  # in 256 tokens of English
 _FACT_WORDS = 80  # made-up words have more tokens
 _BATCH_CHUNKS = 200
 _FREE_SHARE = 0.9
+
+
+@contextlib.contextmanager
+def temporary_room(folder: Path | None) -> Iterator[Path]:
+    """A folder for what is made to be measured, gone afterwards; in ``folder``, or in the system's own place.
+
+    Raises:
+        InputError: there can be none.
+    """
+    try:
+        made = tempfile.TemporaryDirectory(prefix="precog-bench-", dir=folder)
+    except OSError as error:
+        given = f"{folder or tempfile.gettempdir()} ({error.strerror})"
+        raise InputError(
+            "no temporary folder can be made there", given=given, hint="name another with --folder"
+        ) from error
+    with made as name:
+        yield Path(name)
 
 
 def create_store(folder: Path, spec: StateSpec, *, encoder_fingerprint: str, key_dim: int) -> CorpusStore:

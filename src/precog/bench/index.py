@@ -3,14 +3,13 @@
 And memory: what a corpus twenty times as large needs, its keys taken off, against what the small one needs.
 """
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
 from precog.bench.ceilings import measure_ceilings
-from precog.bench.filling import create_store
+from precog.bench.filling import create_store, temporary_room
 from precog.bench.harness import Rounds, Side, interleave, timed
 from precog.bench.machine import Machine
 from precog.bench.memory import Peak, peak_of_indexing
@@ -88,8 +87,7 @@ def bench_index(
     """
     settings = settings or IndexSettings()
     machine = Machine.here()
-    with tempfile.TemporaryDirectory(prefix="precog-bench-", dir=folder) as name:
-        room = Path(name)
+    with temporary_room(folder) as room:
         if not paths:
             paths = [str(path) for path in write_documents(room / "documents", num_bytes=settings.text_bytes)]
         say("reading the documents once")

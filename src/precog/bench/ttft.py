@@ -6,7 +6,6 @@ question to its first token. Both are always given, because the question's own t
 """
 
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.bench.asking import Asking
 from precog.bench.ceilings import measure_ceilings
-from precog.bench.filling import add_facts, create_store, fill
+from precog.bench.filling import add_facts, create_store, fill, temporary_room
 from precog.bench.harness import Rounds, interleave
 from precog.bench.machine import Machine
 from precog.bench.model import network_of, subject_of
@@ -45,13 +44,13 @@ class TtftSettings:
         long_repeats: rounds of reading in context.
         answers: whole grounded answers, to count the mask.
         warm_up: rounds that do not count.
-        retrieval: how chunks are found.
+        retrieval: how chunks are found: ``hybrid`` or ``dense``.
     """
 
     num_chunks: int = 10_000
     num_questions: int = 8
     lengths: tuple[int, ...] = (4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
-    repeats: int = 40
+    repeats: int = 100
     long_repeats: int = 3
     answers: int = 4
     warm_up: int = 4
@@ -60,6 +59,9 @@ class TtftSettings:
     def __post_init__(self) -> None:
         if min(self.num_chunks, self.num_questions, self.repeats, self.long_repeats) < 1 or not self.lengths:
             raise UsageError("bench ttft: a size is out of range", given=self, expected="at least 1 each")
+        if self.retrieval == "bm25":
+            hint = "words alone need no encoder to be compared with"
+            raise UsageError("bench ttft: --retrieval", given="bm25", expected="hybrid or dense", hint=hint)
 
 
 QUICK = TtftSettings(
@@ -97,9 +99,9 @@ def bench_ttft(
     """
     settings = settings or TtftSettings()
     machine = Machine.here()
-    with tempfile.TemporaryDirectory(prefix="precog-bench-", dir=folder) as room:
+    with temporary_room(folder) as room:
         say(f"filling a corpus of {settings.num_chunks:,} chunks")
-        corpus = Path(room) / "corpus"
+        corpus = room / "corpus"
         facts = _make_corpus(corpus, backbone, settings, encoder)
         with (
             Searcher(corpus, encoder=encoder, retrieval=settings.retrieval) as searcher,
