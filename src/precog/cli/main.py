@@ -152,7 +152,8 @@ def _bug(error: Exception) -> PrecogError:
 
 
 def _interrupted() -> int:
-    print("\nprecog: interrupted; what was acknowledged is kept, run the same command to go on", file=sys.stderr)
+    after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
+    print(f"{after_echo}precog: interrupted; what was acknowledged is kept, run it again to go on", file=sys.stderr)
     return INTERRUPTED
 
 
