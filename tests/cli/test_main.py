@@ -10,6 +10,7 @@ from ended import Run
 
 from precog.cli import main as main_module
 from precog.cli.main import COMMANDS
+from precog.cli.output import print_json
 from precog.store import CorpusStore
 from precog.store.folder import CorpusFolder
 
@@ -94,6 +95,29 @@ def test_standard_input_is_a_document(tmp_path: Path, model: Path) -> None:
     assert "1 new" in ended.stdout
     with CorpusStore.open(tmp_path / "c") as store:
         assert [row.info.source for row in store.documents()] == ["stdin"]
+
+
+def test_a_corpus_among_its_documents_is_not_one_of_them(docs: Path, model: Path, run: Run) -> None:
+    words = ("index", docs, "--corpus", docs / "corpus", "--model", model, "--all", "--json")
+    assert run(*words).json["documents"]["new"] == 2
+    again = run(*words).json
+    assert again["documents"] == {"new": 0, "changed": 0, "unchanged": 2, "failed": 0, "missing": 0}
+    assert again["skipped"]["file of the corpus itself"] > 0
+
+
+def test_a_terminal_without_the_characters_shows_their_numbers(corpus: Path) -> None:
+    ended = subprocess.run(
+        [*PRECOG, "ask", "Who?", "--corpus", str(corpus), "--threads", "1"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert b"\\u2013" in ended.stdout
+
+
+def test_what_is_not_finite_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [float("nan"), 1.5], "b": {"c": float("inf")}, "d": True})
+    assert capsys.readouterr().out == '{"a": [null, 1.5], "b": {"c": null}, "d": true}\n'
 
 
 def test_a_reader_that_goes_away_is_no_error(corpus: Path) -> None:

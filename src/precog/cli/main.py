@@ -8,7 +8,8 @@ import time
 
 STARTED_SEC = time.perf_counter()
 
-import json  # noqa: E402  # the clock starts first: the time a user waits includes importing
+import io  # noqa: E402  # the clock starts first: the time a user waits includes importing
+import json  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
@@ -39,6 +40,9 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its status: 0, 1 failed, 2 wrong usage, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     try:
         status = _run(arguments)
         sys.stdout.flush()

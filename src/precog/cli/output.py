@@ -1,6 +1,7 @@
 """What commands print: results to stdout, everything else to stderr."""
 
 import json
+import math
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -10,8 +11,16 @@ err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def print_json(value: Mapping[str, object]) -> None:
-    """One JSON object on one line of stdout."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+    """One JSON object on one line of stdout; a number that is not finite, which JSON cannot say, becomes null."""
+    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def human_bytes(num_bytes: int | float) -> str:

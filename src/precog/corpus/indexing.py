@@ -1,5 +1,6 @@
 """One ``index`` request from its words to its report: sources, model, encoder, corpus, run."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,9 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
     """
     if not request.paths and not request.prune:
         raise UsageError("what is to be read?", expected="files, folders, globs or - for standard input")
-    found = find_sources(request.paths, include_all=request.include_all) if request.paths else SourceList((), {})
+    found = SourceList((), {})
+    if request.paths:
+        found = _outside(find_sources(request.paths, include_all=request.include_all), request.corpus)
     if not found.sources and request.paths:
         passed_over = ", ".join(f"{count} × {reason}" for reason, count in found.skipped.items())
         given = f"{', '.join(request.paths)} ({passed_over or 'empty'})"
@@ -61,6 +64,16 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
     store, backbone, encoder = (_open if CorpusFolder(request.corpus).exists else _create)(request)
     with store:
         return Ingest(store, backbone, encoder, progress=progress).run(found, prune=request.prune)
+
+
+def _outside(found: SourceList, corpus: Path) -> SourceList:
+    """The sources without the files of the corpus itself, which may stand in a folder that is indexed."""
+    inside = os.path.realpath(corpus) + os.sep
+    kept = tuple(s for s in found.sources if s.path is None or not os.path.realpath(s.path).startswith(inside))
+    num_left_out = len(found.sources) - len(kept)
+    return SourceList(
+        kept, {**found.skipped, "file of the corpus itself": num_left_out} if num_left_out else found.skipped
+    )
 
 
 def _open(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:

@@ -24,6 +24,8 @@ from precog.text.document import Document
 from precog.text.loading import load_document
 from precog.text.sources import Source, SourceList
 
+_FIRST_REFRESH_STATES = 4096
+
 
 class Ingest:
     """One run over some sources.
@@ -67,9 +69,13 @@ class Ingest:
         report.skipped = dict(found.skipped)
         self._progress.start(sum(map(size_of, found.sources)))
         with self._writer as writer:
+            next_refresh = _FIRST_REFRESH_STATES
             for unit in units(self._events(found.sources, prune)):
                 writer.commit(unit)
                 self._advance(self._done_bytes)
+                if writer.num_states >= next_refresh:  # whoever asks meanwhile, or after a crash, has less to rebuild
+                    refresh_index(self._store, self._encoder.fingerprint)
+                    next_refresh = 2 * writer.num_states
         report.states = writer.num_states
         refresh_index(self._store, self._encoder.fingerprint)
         report.elapsed_sec = time.perf_counter() - started
