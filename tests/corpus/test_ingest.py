@@ -1,10 +1,13 @@
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 from tiny_corpus import WordEncoder, checksum, make_store, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.corpus import ingest as ingest_module
 from precog.corpus import unit
 from precog.corpus.corpus import StateReader, settings_of
 from precog.corpus.ingest import Ingest
@@ -12,6 +15,8 @@ from precog.corpus.sources import has_vanished, path_of
 from precog.errors import ForeignStateError, StorageError
 from precog.state import codec_named
 from precog.store import Batch, CorpusStore
+from precog.text.chunking.chunk import Chunk
+from precog.text.document import Document
 from precog.text.sources import printable_path
 from precog.text.tokenizer import load_mistral_tokenizer
 
@@ -188,3 +193,27 @@ def test_pages_without_text_are_told_on_every_run(
     with CorpusStore.open(tmp_path / "c") as store:
         pages = [chunk.info.page for document in store.documents() for chunk in store.chunks_of(document.id)]
     assert pages == [1, 3]
+
+
+def test_a_reader_that_breaks_stops_one_document_only(
+    tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "docs", "a.txt", numbered(0, 3))
+    write(tmp_path / "docs", "b.txt", numbered(10, 3))
+    chunk_document = ingest_module.chunk_document
+
+    def broken(document: Document, *args: Any, **kwargs: Any) -> Iterator[Chunk]:
+        chunks = chunk_document(document, *args, **kwargs)
+        yield next(chunks)
+        if document.source.endswith("a.txt"):
+            raise IndexError("list index\nout of range")
+        yield from chunks
+
+    monkeypatch.setattr(ingest_module, "chunk_document", broken)
+    report = run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
+    assert (report.new, report.failed) == (1, 1)
+    assert "IndexError: list index out of range" in report.failures[0].reason
+    with CorpusStore.open(tmp_path / "c") as store:
+        assert {chunk.source for row in store.documents() for chunk in store.chunks_of(row.id)} == {
+            str(tmp_path / "docs" / "b.txt")
+        }

@@ -15,7 +15,7 @@ from precog.corpus.sources import has_vanished
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import ReadStates, UnitWriter
 from precog.encoders import Encoder
-from precog.errors import DocumentError
+from precog.errors import DocumentError, PrecogError
 from precog.state import foreign
 from precog.store import CorpusStore, DocumentInfo
 from precog.store import Document as Row
@@ -101,8 +101,10 @@ class Ingest:
                 self._advance(before + info.size_bytes)
                 return
             yield from self._chunks(document, info, unfinished, before)
-        except DocumentError as error:
-            reason = reason_of(error, source.name)
+        except Exception as error:
+            if isinstance(error, PrecogError) and not isinstance(error, DocumentError):
+                raise
+            reason = reason_of(error, source.name)  # whatever a reader of formats stumbles over stops one document only
             report.failed += 1
             report.failures.append(Remark(source.name, reason))
             if settled is None or settled.info.raw_sha256 != info.raw_sha256 or settled.reason != reason:
@@ -198,7 +200,9 @@ def modified_ns(source: Source) -> int:
         return 0
 
 
-def reason_of(error: DocumentError, name: str) -> str:
+def reason_of(error: Exception, name: str) -> str:
     """The error in one line without the document's own name."""
+    if not isinstance(error, DocumentError):
+        return f"reading it failed, which is a bug in precog ({type(error).__name__}: {' '.join(str(error).split())})"
     given = (error.given or "").removeprefix(name).removeprefix(", ")
     return str(DocumentError(error.message, given=given or None, expected=error.expected, hint=error.hint))
