@@ -162,9 +162,12 @@ def _report(
     em_of = {mode: [exact_match(s.said[mode].text, s.answers) for s in samples] for mode in settings.modes}
     table: dict[str, object] = {}
     for mode in settings.modes:
+        em, f1_ = bootstrap(em_of[mode]), bootstrap(f1_of[mode])
         table[mode] = {
-            "em": _interval(bootstrap(em_of[mode])),
-            "f1": _interval(bootstrap(f1_of[mode])),
+            "em": em.mean,
+            "em_interval": [em.low, em.high],
+            "f1": f1_.mean,
+            "f1_interval": [f1_.low, f1_.high],
             "mean_tokens_processed": float(np.mean([s.said[mode].tokens_processed for s in samples])),
             "mean_latency_sec": float(np.mean([s.said[mode].latency_sec for s in samples])),
         }
