@@ -4,6 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import shutil
+from hashlib import sha256
 
 import pytest
 import torch
@@ -39,9 +40,39 @@ def folder(saved, tmp_path):
 
 
 def edit(path, **changes):
+    """Change a JSON file and make every checksum of the folder right again, so that other checks are reached."""
     values = json.loads(path.read_text())
     values.update(changes)
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+    card_path = path.parent / "precog.json"
+    card = json.loads(card_path.read_text())
+    card["config_sha256"] = sha256((path.parent / "config.json").read_bytes()).hexdigest()
+    rest = {key: value for key, value in card.items() if key != "checksum"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    card_path.write_text(json.dumps({**rest, "checksum": sha256(text.encode()).hexdigest()}))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("precog.json", "{chunk}", "{chunk}!", "changed after it was saved"),
+        ("precog.json", "###{question}", "##{question}", "changed after it was saved"),
+        ("precog.json", '"decoding": {}', '"decoding": {"beam_width": 2}', "changed after it was saved"),
+        ("precog.json", '"name": "small"', '"name": "other"', "changed after it was saved"),
+        ("config.json", '"selective": true', '"selective":  true', "not the one that was saved"),
+        ("config.json", '"frequencies": "pi"', '"frequencies": "zero"', "not the one that was saved"),
+        ("config.json", '"frequencies": "pi"', '"frequencies": "one"', "frequencies has no such value"),
+        ("config.json", '"layers": 2', '"layers": 2.0', "layers has no such value"),
+        ("config.json", '"layers": 2', '"layers": 1000000000000', "absurdly large"),
+    ],
+)
+def test_a_card_or_config_changed_by_hand_is_refused(folder, file, old, new, message):
+    path = folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ModelError, match=message):
+        load_backbone(folder)
 
 
 def test_a_saved_model_is_the_same_model(saved):
@@ -270,7 +301,7 @@ def test_devices_and_dtypes_that_do_not_exist_are_refused(saved):
 def test_cards_keep_what_they_are_given():
     card = ModelCard(name="ü", tokenizer_sha256="t", weights_sha256="w", decoding={"beam_width": 4}, notes={"a": [1]})
     assert ModelCard.from_json(card.to_json()) == card
-    assert json.loads(card.to_json()) == dataclasses.asdict(card)
+    assert json.loads(card.to_json()) == {**dataclasses.asdict(card), "checksum": card.checksum}
 
 
 @pytest.mark.parametrize(("modes", "num_bytes"), [(8, 196_608), (16, 393_216)])

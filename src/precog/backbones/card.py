@@ -23,6 +23,7 @@ class ModelCard:
         name: of the model, as people call it.
         tokenizer_sha256: of the tokenizer it was trained with.
         weights_sha256: over the stored tensors, see ``weights_digest``.
+        config_sha256: over the text of ``config.json``; empty for a model in memory.
         backbone: the family that can load it.
         boundary_id: the token that opens every segment.
         chunk_template: text around a chunk, holding ``{chunk}`` once.
@@ -36,6 +37,7 @@ class ModelCard:
     name: str
     tokenizer_sha256: str
     weights_sha256: str
+    config_sha256: str = ""
     backbone: str = "tenns"
     boundary_id: int = 1
     chunk_template: str = "{chunk}"
@@ -62,11 +64,12 @@ class ModelCard:
         """
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelError("precog.json is damaged", given=str(error)) from error
         if not isinstance(values, dict):
             raise ModelError("precog.json is no JSON object", given=type(values).__name__)
         kinds: dict[str, object] = {entry.name: entry.type for entry in dataclasses.fields(cls)}
+        kinds["checksum"] = str
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise ModelError("precog.json: unknown keys", given=", ".join(unknown), expected=", ".join(sorted(kinds)))
@@ -74,14 +77,25 @@ class ModelCard:
             kind: type = str if kinds[key] is str else int if kinds[key] is int else dict
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ModelError(f"precog.json: {key} has the wrong type", given=value, expected=kind.__name__)
-        missing = sorted({"name", "tokenizer_sha256", "weights_sha256"} - set(values))
+        missing = sorted({"name", "tokenizer_sha256", "weights_sha256", "config_sha256", "checksum"} - set(values))
         if missing:
             raise ModelError("precog.json: keys are missing", given=", ".join(missing))
-        return cls(**values)
+        card = cls(**{key: value for key, value in values.items() if key != "checksum"})
+        if values["checksum"] != card.checksum:
+            hint = "install the model again, or save it anew with what should be different"
+            raise ModelError("precog.json was changed after it was saved", given=values["checksum"], hint=hint)
+        return card
+
+    @property
+    def checksum(self) -> str:
+        """Hex SHA-256 over everything else: a template or threshold changed by hand is noticed."""
+        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return sha256(text.encode()).hexdigest()
 
     def to_json(self) -> str:
         """The text of ``precog.json``, defaults written out."""
-        return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n"
+        values = {**dataclasses.asdict(self), "checksum": self.checksum}
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
 def fingerprint(card: ModelCard, config: Mapping[str, object], encode_mode: str) -> str:

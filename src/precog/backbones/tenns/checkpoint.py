@@ -99,10 +99,12 @@ def save_model(
     for key, tensor in model.state_dict().items():
         for suffix, part in pack(tensor, _scheme_of(key, tensor.ndim, quantisation)).items():
             tensors[key + suffix] = part.contiguous()
+    config_text = json.dumps(model.config.to_dict(), indent=1) + "\n"
     card = ModelCard(
         name=name,
         tokenizer_sha256=tokenizer_sha256,
         weights_sha256=weights_digest(tensors),
+        config_sha256=sha256(config_text.encode()).hexdigest(),
         boundary_id=BOUNDARY_ID,
         chunk_template=chunk_template,
         question_template=question_template,
@@ -119,7 +121,7 @@ def save_model(
             alone = len(shards) == 1
             file = WEIGHTS_FILE if alone else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
             save_file(shard, temporary / file, metadata={"format": "pt"})
-        (temporary / CONFIG_FILE).write_text(json.dumps(model.config.to_dict(), indent=1) + "\n", encoding="utf-8")
+        (temporary / CONFIG_FILE).write_text(config_text, encoding="utf-8")
         (temporary / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
         for path in temporary.iterdir():
             path.chmod(0o644)
@@ -198,11 +200,20 @@ def read_card(folder: Path) -> tuple[ModelCard, TennsConfig]:
         raise ModelError("precog.json: unknown quantisation", given=dict(card.quantisation), expected=expected)
     try:
         values = json.loads(texts[CONFIG_FILE])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError("config.json is damaged", given=f"{folder}: {error}") from error
     if not isinstance(values, dict):
         raise ModelError("config.json is no JSON object", given=type(values).__name__)
-    return card, TennsConfig.from_dict(values)
+    config = TennsConfig.from_dict(values)
+    digest = sha256(texts[CONFIG_FILE].encode()).hexdigest()
+    if digest != card.config_sha256:
+        raise ModelError(
+            "config.json is not the one that was saved",
+            given=f"{folder}: sha256 {digest}",
+            expected=card.config_sha256,
+            hint="install the model again",
+        )
+    return card, config
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -6,9 +6,22 @@ Symbols of paper §3 and Table 1: d = width, N = inner, G = groups, M = 8G modes
 import dataclasses
 import json
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from precog.errors import ModelError
+
+MAX_PARAMETERS = 1 << 40  # a number in a damaged file, not a model
+
+
+def _check_kind(name: str, value: object, kind: object) -> None:
+    choices = get_args(kind)
+    if choices:
+        valid = any(type(value) is type(choice) and value == choice for choice in choices)
+    else:
+        valid = type(value) is kind
+    if not valid:
+        expected = ", ".join(map(str, choices)) if choices else getattr(kind, "__name__", str(kind))
+        raise ModelError(f"config: {name} has no such value", given=repr(value), expected=expected)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +71,9 @@ class TennsConfig:
         for name in ("width", "layers", "inner", "bottleneck", "kernel", "vocabulary"):
             if getattr(self, name) < 1:
                 raise ModelError(f"config: {name} is out of range", given=getattr(self, name), expected="at least 1")
+        reals = self.vocabulary * self.width + self.layers * self.inner * (self.width + self.bottleneck)
+        if reals > MAX_PARAMETERS:
+            raise ModelError("config: the model is absurdly large", given=f"about {reals:.1e} parameters")
         if self.mixer == "diagonal":
             # v carries one real input per stored real, so the inner width and the state have the same size
             if self.inner != 2 * self.groups * self.modes_per_group:
@@ -66,15 +82,13 @@ class TennsConfig:
                     given=f"inner {self.inner}, groups {self.groups}, modes_per_group {self.modes_per_group}",
                     expected="inner = 2 · groups · modes_per_group",
                 )
-        elif self.mixer == "outer":
+        else:
             if min(self.heads, self.coefficients, self.channels) < 1 or not self.selective:
                 raise ModelError(
                     "config: the outer mixer needs heads, coefficients and channels, and is always selective",
                     given=f"heads {self.heads}, coefficients {self.coefficients}, channels {self.channels}",
                     expected="at least 1 each",
                 )
-        else:
-            raise ModelError("config: unknown mixer", given=self.mixer, expected="diagonal or outer")
 
     @property
     def state_reals(self) -> int:
@@ -97,6 +111,9 @@ class TennsConfig:
         unknown = sorted(set(values) - known)
         if unknown:
             raise ModelError("config: unknown keys", given=", ".join(unknown), expected=", ".join(sorted(known)))
+        for field in dataclasses.fields(cls):
+            if field.name in values:
+                _check_kind(field.name, values[field.name], field.type)
         try:
             return cls(**values)
         except TypeError as error:
