@@ -66,3 +66,10 @@ def test_an_endless_word_is_still_answered():
     ids = TOKENIZER.encode("x" * 400)
     found = ground(backbone, None, [1, 500], [Source.of(ids)], GroundedSettings(beam_width=2, max_span_tokens=5))
     assert 1 <= found.best.length <= 5
+
+
+def test_an_answer_is_never_mere_white_space():
+    backbone = TennsBackbone.random("tiny-outer", TOKENIZER)
+    ids = TOKENIZER.encode("1874\n\n\n  \n 5 \n\n ")
+    found = ground(backbone, None, [1, 500], [Source.of(ids)], GroundedSettings(beam_width=8))
+    assert all(TOKENIZER.decode(span.token_ids).strip() for span in found.spans)

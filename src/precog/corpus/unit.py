@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from precog.store import DocumentInfo
 from precog.text.chunking.chunk import Chunk
 
-UNIT_CHUNKS = 64
-UNIT_TOKENS = 16_384
+UNIT_CHUNKS = 16
+UNIT_TOKENS = 4_096
 _UNIT_EVENTS = 256
 
 

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from precog.backbones.protocol import Backbone
 from precog.engine.suffixes import Ids, build_suffix_array, successors
-from precog.engine.words import word_edges
+from precog.engine.words import blank_tokens, word_edges
 from precog.errors import InputError, UsageError
 from precog.state import State, StateBatch
+from precog.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,14 @@ class Grounded:
         return float(1 / (1 + np.exp(np.clip(-margin, -700, 700))))
 
 
+def _edges(tokenizer: Tokenizer, token_ids: Ids) -> "Edges":
+    """Where a span may begin and where it may end: at the edges of words, and not before mere white space."""
+    ends = word_edges(tokenizer, token_ids)
+    shown = ~blank_tokens(tokenizer)[token_ids.astype(np.int64)]
+    return ends[:-1] & (shown if shown.any() else True), ends
+
+
+Edges = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # where a span may begin, n; where it may end, n + 1
 Place = tuple[int, Ids]  # a member, and the positions in it, in the order of its suffix array
 
 
@@ -232,7 +241,7 @@ def search(
         batch, hidden = batch.joined(empty), torch.cat((hidden, bare))
         tokens_processed += len(question_ids)
     finished: list[Span] = []
-    edges = tuple(word_edges(backbone.tokenizer, source.token_ids) for source in sources)
+    edges = tuple(_edges(backbone.tokenizer, source.token_ids) for source in sources)
     mask = _Mask(sources, backbone.tokenizer.eos_id, edges if settings.whole_words else None)
     branches = [_Branch((), mask.beginnings(), 0.0, 0.0)]
     no_answer, first_token_sec = 0.0, 0.0
@@ -279,7 +288,7 @@ def search(
 class _Mask:
     """What may come next, with a meter for the bytes and the seconds it takes."""
 
-    def __init__(self, sources: Sequence[Source], end: int, edges: Sequence[NDArray[np.bool_]] | None) -> None:
+    def __init__(self, sources: Sequence[Source], end: int, edges: Sequence[Edges] | None) -> None:
         self.sources = sources
         self.end = end
         self.edges = edges
@@ -292,7 +301,7 @@ class _Mask:
         places: list[Place] = []
         for member, source in enumerate(self.sources):
             starts = source.suffixes
-            places.append((member, starts if self.edges is None else starts[self.edges[member][starts]]))
+            places.append((member, starts if self.edges is None else starts[self.edges[member][0][starts]]))
         self.seconds += time.perf_counter() - started
         return tuple(places)
 
@@ -330,7 +339,7 @@ class _Mask:
             (member, int(start))
             for member, starts in branch.places
             for start in starts.tolist()
-            if self.edges is None or self.edges[member][start + length]
+            if self.edges is None or self.edges[member][1][start + length]
         )
 
 

@@ -36,6 +36,16 @@ def _edges(tokenizer: Tokenizer) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     return first, last
 
 
+def blank_tokens(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    """Whether each token shows nothing: white space and control tokens."""
+    return _blank(tokenizer)  # type: ignore[arg-type]  # a protocol does not declare that it can be hashed
+
+
+@lru_cache(maxsize=4)
+def _blank(tokenizer: Tokenizer) -> NDArray[np.bool_]:
+    return np.array([not tokenizer.token_bytes(token).strip() for token in range(tokenizer.vocab_size)])
+
+
 def word_edges(tokenizer: Tokenizer, token_ids: Ids) -> NDArray[np.bool_]:
     """Whether a word may begin or end before each token, and after the last one.
 
