@@ -183,12 +183,38 @@ def test_recovery_cuts_off_what_was_never_acknowledged(tmp_path, extra):
     before = segment_path(tmp_path, 1).read_bytes()
     with segment_path(tmp_path, 1).open("ab") as file:
         file.write(b"\xaa" * extra)
-    (tmp_path / "000002.seg").write_bytes(b"half a header")
+    (tmp_path / "000002.seg").write_bytes(corpora.LAYOUT.segment_header(2)[:100])
     writer = SegmentWriter(tmp_path, corpora.LAYOUT, corpora.SEGMENT_BYTES)
     writer.recover({0: 5, 1: 2}, 2)
     assert segment_path(tmp_path, 1).read_bytes() == before
     assert not (tmp_path / "000002.seg").exists()
     assert writer.next_location() == Location(1, 2)
+
+
+def test_files_of_others_among_the_segments_stay(tmp_path):
+    written_segments(tmp_path, 7)
+    strangers = {"notes.txt": b"x", "2024.seg": b"x", "000002.seg": b"not a segment", "000003.seg": b"PRECOG? no"}
+    for name, data in strangers.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "000009.seg").mkdir()
+    writer = SegmentWriter(tmp_path, corpora.LAYOUT, corpora.SEGMENT_BYTES)
+    writer.recover({0: 5}, 1)
+    assert not (tmp_path / "000001.seg").exists()
+    assert {name: (tmp_path / name).read_bytes() for name in strangers} == strangers
+    assert writer.next_location() == Location(10, 0)
+
+
+def test_a_file_of_others_in_the_place_of_a_segment_is_neither_cut_nor_erased(tmp_path):
+    written_segments(tmp_path, 5)
+    path, photo = segment_path(tmp_path, 0), b"\xff\xd8" * 50_000
+    path.write_bytes(photo)
+    writer = SegmentWriter(tmp_path, corpora.LAYOUT, corpora.SEGMENT_BYTES)
+    with pytest.raises(DamagedCorpusError, match=r"segment 000000 is damaged.*reindex"):
+        writer.recover({0: 2}, 1)
+    writer.recover({0: 2}, 1, allow_damaged=True)
+    writer.erase([Location(0, 1)])
+    writer.remove([0])
+    assert path.read_bytes() == photo
 
 
 def test_an_acknowledged_record_that_is_gone_is_damage_with_a_way_out(tmp_path):

@@ -1,6 +1,7 @@
 """One commit unit of a writer: documents, chunks, keys and states that become visible together, or not at all."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +15,34 @@ from precog.store.record import content_hash, pack
 from precog.store.rows import ChunkInfo, Document, DocumentInfo
 from precog.store.segment import SegmentWriter
 
+FORGETTING = "forgetting"
+SCRUB_PENDING = "scrub_pending"
+
+
+def forgetting_name(corpus_id: str, source: str) -> str:
+    """Stands for the name of a document that is being forgotten, without saying it."""
+    return hashlib.sha256(f"{corpus_id} {source}".encode("utf-8", "surrogatepass")).hexdigest()
+
 
 class Batch:
     """What ``CorpusStore.batch()`` hands out; it is committed when its ``with`` block ends without an exception."""
 
     def __init__(
-        self, catalogue: Catalogue, writer: SegmentWriter, layout: RecordLayout, fingerprint: bytes, dim: int
+        self,
+        catalogue: Catalogue,
+        writer: SegmentWriter,
+        layout: RecordLayout,
+        *,
+        fingerprint: bytes,
+        key_dim: int,
+        corpus_id: str,
     ) -> None:
         self._catalogue = catalogue
         self._writer = writer
         self._layout = layout
         self._fingerprint = fingerprint
-        self._dim = dim
+        self._dim = key_dim
+        self._corpus_id = corpus_id
 
     def begin_document(self, info: DocumentInfo) -> Document:
         """Starts a document, or goes on with the one that was interrupted.
@@ -109,6 +126,17 @@ class Batch:
         """Removes a document with its chunks, keys, and the states that nothing else has read."""
         self._known(document_id)
         self._catalogue.delete_document(document_id)
+
+    def note_forgetting(self, sources: Iterable[str]) -> None:
+        """Writes down, in the step that deletes them, that all traces of these documents are to be removed.
+
+        Until `CorpusStore.scrub` has succeeded every writer that opens the corpus tries it again; that a document was
+        to be forgotten is known until `CorpusStore.settle_forgetting`. Of its name only a hash is kept.
+        """
+        names = {forgetting_name(self._corpus_id, source) for source in sources}
+        known = (self._catalogue.get_meta(FORGETTING) or "").split()
+        self._catalogue.set_meta(FORGETTING, " ".join(sorted(names.union(known))))
+        self._catalogue.set_meta(SCRUB_PENDING, "1")
 
     def _known(self, document_id: int) -> Document:
         document = self._catalogue.document(document_id)

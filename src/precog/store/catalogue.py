@@ -12,23 +12,24 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from precog.errors import CorpusError, DamagedCorpusError
-from precog.store.failure import catalogue_error, guarded
+from precog.store.failure import catalogue_error, guarded, looking
 from precog.store.migrations import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 from precog.store.record import Location
+from precog.store.row_builder import Row, bytes_of, chunk_of, damaged, document_of, int_of, keys_of, text_of, to_sql
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo
+from precog.store.seal import seal_of_chunk, seal_of_keys
 
-Row = tuple[object, ...]
 _PAGE_OF_ROWS = 512
 _BUSY_TIMEOUT_SEC = 5.0
 _READER_CACHE_KIB = 16_384  # SQLite's own 2 MB do not hold the rows of 10,000 chunks
 _DOCUMENT = """SELECT d.id, d.source, d.media_type, d.raw_sha256, d.size_bytes, d.mtime_ns, d.details, d.status,
     d.reason, (SELECT count(*) FROM chunks c WHERE c.document_id = d.id) FROM documents d"""
 _CHUNK = """SELECT c.id, c.document_id, d.source, c.ordinal, c.page, c.span_start, c.span_end, c.text, c.context,
-    c.details, c.state_id, s.num_tokens, s.segment, s.slot, s.content_hash
-    FROM chunks c JOIN documents d ON d.id = c.document_id JOIN states s ON s.id = c.state_id"""
+    c.details, c.seal, c.state_id, s.num_tokens, s.segment, s.slot, s.content_hash
+    FROM chunks c JOIN documents d ON d.id = c.document_id LEFT JOIN states s ON s.id = c.state_id"""
+_KEYS = """SELECT c.id, d.source, c.ordinal, c.seal, k.num_windows, k.vectors, k.seal
+    FROM chunks c JOIN documents d ON d.id = c.document_id LEFT JOIN keys k ON k.chunk_id = c.id"""
 
 _VISIBLE = "FROM chunks c JOIN documents d ON d.id = c.document_id WHERE d.status = 'indexed'"
 
@@ -63,7 +64,9 @@ class Catalogue:
             DamagedCorpusError: missing, truncated, or not a catalogue.
             CorpusError: of a newer version.
         """
-        if not path.is_file():
+        with looking(path):
+            is_file = path.is_file()
+        if not is_file:
             hint = "restore it from a backup, or index the documents again into a new folder"
             raise DamagedCorpusError("the catalogue is missing", given=path, hint=hint)
         options = "mode=rw" if write else "mode=ro"
@@ -168,9 +171,25 @@ class Catalogue:
         """Counts a change; index files of an older generation are rebuilt."""
         self._run("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
+    def delete_meta(self, key: str) -> None:
+        """Removes a setting of the corpus."""
+        self._run("DELETE FROM meta WHERE key = ?", (key,))
+
+    def number(self, key: str) -> int:
+        """A setting that is a number.
+
+        Raises:
+            DamagedCorpusError: it is missing, or none.
+        """
+        value = self.get_meta(key)
+        if value is None or not (value.isascii() and value.isdigit()):
+            raise damaged(f"its {key}", repr(value))
+        return int(value)
+
     def segments(self) -> dict[int, int]:
         """Acknowledged records of each segment file."""
-        return {int(n): int(c) for n, c in self._all("SELECT number, num_records FROM segments")}  # type: ignore[call-overload]  # columns are integers
+        rows = self._all("SELECT number, num_records FROM segments")
+        return {self._int(number): self._int(count) for number, count in rows}
 
     def set_segments(self, counts: dict[int, int]) -> None:
         """Acknowledges the records of each segment file."""
@@ -188,15 +207,15 @@ class Catalogue:
         """Adds a row; the caller has made room for its source."""
         sql = """INSERT INTO documents (source, media_type, raw_sha256, size_bytes, mtime_ns, status, reason, details)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
-        reason_value = None if reason is None else _to_sql(reason)
+        reason_value = None if reason is None else to_sql(reason)
         values = (info.media_type, info.raw_sha256, info.size_bytes, info.mtime_ns, status, reason_value)
-        return self._insert(sql, (_to_sql(info.source), *values, _json(info.details)))
+        return self._insert(sql, (to_sql(info.source), *values, _json(info.details)))
 
     def update_document(self, document_id: int, info: DocumentInfo, status: str, reason: str | None) -> None:
         """Replaces what is known of a document; its source stays."""
         sql = """UPDATE documents SET media_type = ?, raw_sha256 = ?, size_bytes = ?, mtime_ns = ?, status = ?,
             reason = ?, details = ? WHERE id = ?"""
-        reason_value = None if reason is None else _to_sql(reason)
+        reason_value = None if reason is None else to_sql(reason)
         values = (info.media_type, info.raw_sha256, info.size_bytes, info.mtime_ns, status, reason_value)
         self._run(sql, (*values, _json(info.details), document_id))
 
@@ -213,15 +232,15 @@ class Catalogue:
         sql = f"{_DOCUMENT} WHERE d.id > ?"
         values: list[object] = []
         if source is not None:
-            sql, values = f"{sql} AND d.source = ?", [*values, _to_sql(source)]
+            sql, values = f"{sql} AND d.source = ?", [*values, to_sql(source)]
         if status is not None:
             sql, values = f"{sql} AND d.status = ?", [*values, status]
-        return (_document(row) for row in self._paged(f"{sql} ORDER BY d.id LIMIT {_PAGE_OF_ROWS}", values))
+        return (document_of(row) for row in self._paged(f"{sql} ORDER BY d.id LIMIT {_PAGE_OF_ROWS}", values))
 
     def document(self, document_id: int) -> Document | None:
         """The document of that id."""
         row = self._one(f"{_DOCUMENT} WHERE d.id = ?", (document_id,))
-        return None if row is None else _document(row)
+        return None if row is None else document_of(row)
 
     def add_state(self, content_hash: bytes, location: Location, num_tokens: int) -> int:
         """Records where a new state lies."""
@@ -231,7 +250,7 @@ class Catalogue:
     def find_state(self, content_hash: bytes) -> int | None:
         """The state of that name, if it is stored."""
         row = self._one("SELECT id FROM states WHERE content_hash = ?", (content_hash,))
-        return None if row is None else _int(row[0])
+        return None if row is None else self._int(row[0])
 
     def move_state(self, state_id: int, location: Location) -> None:
         """Records the new place of a state."""
@@ -242,11 +261,11 @@ class Catalogue:
         """Every state with its place and content hash, in the order they were added."""
         sql = f"SELECT id, segment, slot, content_hash FROM states WHERE id > ? ORDER BY id LIMIT {_PAGE_OF_ROWS}"
         rows = self._paged(sql, [])
-        return ((_int(row[0]), Location(_int(row[1]), _int(row[2])), _bytes(row[3])) for row in rows)
+        return ((self._int(row[0]), self._place(row[1:3]), self._bytes(row[3])) for row in rows)
 
     def tombstones(self) -> list[Location]:
         """Places whose bytes are to be erased."""
-        return [Location(_int(a), _int(b)) for a, b in self._all("SELECT segment, slot FROM tombstones ORDER BY 1, 2")]
+        return [self._place(row) for row in self._all("SELECT segment, slot FROM tombstones ORDER BY 1, 2")]
 
     def clear_tombstones(self, locations: Iterable[Location]) -> None:
         """Records that the bytes of these places are erased."""
@@ -255,13 +274,20 @@ class Catalogue:
             self._run(sql, (location.segment, location.slot))
 
     def add_chunk(self, document_id: int, info: ChunkInfo, state_id: int, num_windows: int, vectors: bytes) -> int:
-        """Adds a chunk with its keys (float32, little-endian)."""
+        """Adds a chunk with its keys (float32, little-endian), both sealed with a checksum."""
         sql = """INSERT INTO chunks
-            (document_id, ordinal, page, span_start, span_end, text, context, details, state_id)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-        text = (_to_sql(info.text), _to_sql(info.context), _json(info.details))
-        chunk_id = self._insert(sql, (document_id, info.ordinal, info.page, *info.span, *text, state_id))
-        self._run("INSERT INTO keys VALUES (?, ?, ?)", (chunk_id, num_windows, vectors))
+            (document_id, ordinal, page, span_start, span_end, text, context, details, state_id, seal)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        named = self._one("SELECT source FROM documents WHERE id = ?", (document_id,))
+        read = self._one("SELECT content_hash FROM states WHERE id = ?", (state_id,))
+        if named is None or read is None:
+            raise CorpusError("a chunk needs its document and its state", given=f"{document_id}, {state_id}")
+        place, details = (info.ordinal, info.page, *info.span), _json(info.details)
+        seal = seal_of_chunk(text_of(named[0]), place, info.text, info.context, details, self._bytes(read[0]))
+        text = (to_sql(info.text), to_sql(info.context), details)
+        chunk_id = self._insert(sql, (document_id, *place, *text, state_id, seal))
+        keys = (chunk_id, num_windows, vectors, seal_of_keys(seal, num_windows, vectors))
+        self._run("INSERT INTO keys VALUES (?, ?, ?, ?)", keys)
         return chunk_id
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
@@ -270,41 +296,69 @@ class Catalogue:
         for start in range(0, len(chunk_ids), _PAGE_OF_ROWS):
             part = chunk_ids[start : start + _PAGE_OF_ROWS]
             rows = self._all(f"{_CHUNK} WHERE c.id IN ({', '.join('?' * len(part))})", part)
-            found.update((chunk.id, chunk) for chunk in map(_chunk, rows))
+            found.update((chunk.id, chunk) for chunk in map(chunk_of, rows))
         return {chunk_id: found[chunk_id] for chunk_id in chunk_ids if chunk_id in found}
 
     def chunks_of(self, document_id: int) -> Iterator[Chunk]:
-        """A document's chunks in order."""
+        """A document's chunks in order.
+
+        Raises:
+            DamagedCorpusError: one is not what was written.
+        """
+        return map(chunk_of, self._chunk_rows(document_id))
+
+    def checked_chunks_of(self, document_id: int) -> Iterator[Chunk | DamagedCorpusError]:
+        """A document's chunks in order, a damaged one as the error that names it."""
+        return (_chunk_or_error(row) for row in self._chunk_rows(document_id))
+
+    def checked_keys_of(self, document_id: int, dim: int) -> Iterator[ChunkKeys | DamagedCorpusError]:
+        """The keys of a document's chunks, damaged ones as the error that names them."""
+        rows = self._paged(
+            f"{_KEYS} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}", [document_id]
+        )
+        return (_keys_or_error(row, dim) for row in rows)
+
+    def _chunk_rows(self, document_id: int) -> Iterator[Row]:
         sql = f"{_CHUNK} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"
-        return (_chunk(row) for row in self._paged(sql, [document_id]))
+        return self._paged(sql, [document_id])
+
+    def complaints(self) -> list[str]:
+        """What SQLite itself finds wrong with the file and with the references between rows."""
+        try:
+            found = [str(row[0]) for row in self._all("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            found += [
+                f"{row[0]} {row[1]} names a row of {row[2]} that is gone"
+                for row in self._all("PRAGMA foreign_key_check")
+            ]
+        except DamagedCorpusError as error:
+            return [str(error)]
+        return [f"the catalogue is damaged: {' '.join(line.split())}" for line in found]
 
     def locate(self, chunk_id: int) -> tuple[Location, bytes] | None:
         """Where the state of a chunk lies, and its content hash."""
         sql = """SELECT s.segment, s.slot, s.content_hash FROM chunks c JOIN states s ON s.id = c.state_id
             WHERE c.id = ?"""
         row = self._one(sql, (chunk_id,))
-        return None if row is None else (Location(_int(row[0]), _int(row[1])), _bytes(row[2]))
+        return None if row is None else (self._place(row[:2]), self._bytes(row[2]))
 
     def visible_chunk_ids(self) -> Iterator[int]:
         """Ids of all chunks of indexed documents, rising."""
         sql = f"SELECT c.id {_VISIBLE} AND c.id > ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"
-        return (_int(row[0]) for row in self._paged(sql, []))
+        return (self._int(row[0]) for row in self._paged(sql, []))
 
     def keys(self, chunk_ids: Sequence[int] | None, dim: int) -> Iterator[ChunkKeys]:
         """Keys of the visible chunks among these, or of all of them by rising id."""
-        sql = f"SELECT c.id, (SELECT vectors FROM keys k WHERE k.chunk_id = c.id) {_VISIBLE}"
-        for row in self._visible(sql, chunk_ids):
-            yield ChunkKeys(_int(row[0]), np.frombuffer(_bytes(row[1]), "<f4").reshape(-1, dim))
+        return (keys_of(row, dim) for row in self._visible(_KEYS, chunk_ids))
 
     def key_bytes(self, chunk_id: int) -> bytes:
         """The keys of one chunk, float32 little-endian."""
         row = self._one("SELECT vectors FROM keys WHERE chunk_id = ?", (chunk_id,))
-        return b"" if row is None else _bytes(row[0])
+        return b"" if row is None else self._bytes(row[0])
 
     def texts(self, chunk_ids: Sequence[int] | None) -> Iterator[ChunkText]:
         """Texts of the visible chunks among these, or of all of them by rising id."""
-        rows = self._visible(f"SELECT c.id, c.text, c.context {_VISIBLE}", chunk_ids)
-        return (ChunkText(_int(row[0]), _text(row[1]), _text(row[2])) for row in rows)
+        chunks = map(chunk_of, self._visible(_CHUNK, chunk_ids))
+        return (ChunkText(chunk.id, chunk.info.text, chunk.info.context) for chunk in chunks)
 
     def counts(self) -> dict[str, int]:
         """Documents, failures, chunks, states, tokens, and bytes of keys and text."""
@@ -316,13 +370,13 @@ class Catalogue:
             (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks)"""
         row = self._one(sql) or ()
         names = ("num_documents", "num_failed", "num_chunks", "num_states", "num_tokens", "key_bytes", "text_bytes")
-        return dict(zip(names, map(_int, row), strict=True))
+        return dict(zip(names, map(self._int, row), strict=True))
 
     def scrub(self) -> bool:
         """Rewrites the file without anything deleted and empties the write-ahead log; False if a reader held it."""
         self._run("VACUUM")
         row = self._one("PRAGMA wal_checkpoint(TRUNCATE)")
-        return row is not None and _int(row[0]) == 0
+        return row is not None and row[0] == 0
 
     def _run(self, sql: str, values: Sequence[object] = ()) -> None:
         with self._lock, guarded(self._path):
@@ -348,6 +402,7 @@ class Catalogue:
             return self._connection.execute(sql, values).fetchall()
 
     def _visible(self, sql: str, chunk_ids: Sequence[int] | None) -> Iterator[Row]:
+        sql = f"{sql} WHERE d.status = 'indexed'"
         if chunk_ids is None:
             yield from self._paged(f"{sql} AND c.id > ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}", [])
             return
@@ -361,55 +416,37 @@ class Catalogue:
         after = 0
         while rows := self._all(sql, (after, *values)):
             yield from rows
-            after = _int(rows[-1][0])
+            after = self._int(rows[-1][0])
+
+    def _int(self, value: object) -> int:
+        try:
+            return int_of(value)
+        except ValueError as error:
+            raise damaged("a row", f"{self._path} ({error})") from error
+
+    def _bytes(self, value: object) -> bytes:
+        try:
+            return bytes_of(value)
+        except ValueError as error:
+            raise damaged("a row", f"{self._path} ({error})") from error
+
+    def _place(self, row: Sequence[object]) -> Location:
+        return Location(self._int(row[0]), self._int(row[1]))
 
 
-def _to_sql(text: str) -> str | bytes:
+def _chunk_or_error(row: Row) -> Chunk | DamagedCorpusError:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
+        return chunk_of(row)
+    except DamagedCorpusError as error:
+        return error
 
 
-def _text(value: object) -> str:
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
-
-
-def _int(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def _bytes(value: object) -> bytes:
-    assert isinstance(value, bytes)
-    return value
+def _keys_or_error(row: Row, dim: int) -> ChunkKeys | DamagedCorpusError:
+    try:
+        return keys_of(row, dim)
+    except DamagedCorpusError as error:
+        return error
 
 
 def _json(value: dict[str, object]) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True)
-
-
-def _document(row: Row) -> Document:
-    number, source, media_type, sha256, size, mtime, details, status, reason, num_chunks = row
-    info = DocumentInfo(
-        _text(source), _text(media_type), _bytes(sha256), _int(size), _int(mtime), json.loads(_text(details))
-    )
-    reason_text = None if reason is None else _text(reason)
-    return Document(_int(number), info, _text(status), reason_text, _int(num_chunks))  # type: ignore[arg-type]  # a CHECK constraint keeps the status one of three
-
-
-def _chunk(row: Row) -> Chunk:
-    number, document, source, ordinal, page, start, end, text, context, details, *stored = row
-    state, num_tokens, segment, slot, content_hash = stored
-    info = ChunkInfo(
-        ordinal=_int(ordinal),
-        page=None if page is None else _int(page),
-        span=(_int(start), _int(end)),
-        text=_text(text),
-        context=_text(context),
-        details={} if details == "{}" else json.loads(_text(details)),
-    )
-    place = Location(_int(segment), _int(slot))
-    names = (_int(number), _int(document), _text(source))
-    return Chunk(*names, info, _int(state), _int(num_tokens), place, _bytes(content_hash))

@@ -8,17 +8,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
+from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError, StateError
 from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
 from precog.store.layout import RecordLayout
-from precog.store.record import Location, Record
+from precog.store.numbered import CATALOGUE, SEGMENTS
+from precog.store.record import REPAIR, Location, Record
 from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
 from precog.store.segment import SegmentReader
 
-CATALOGUE = "catalogue.sqlite"
-SEGMENTS = "segments"
-_META = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "generation")
+_ANEW = "restore it from a backup, or index the documents again into a new folder"
+_FINGERPRINT_BYTES = 32
 
 
 class CorpusReader:
@@ -31,6 +31,7 @@ class CorpusReader:
         layout: sizes of a record.
         fingerprint: 32 bytes of what produces the states.
         key_dim: width of a key.
+        corpus_id: random, new with every corpus and every replacement of one.
         max_segment_bytes: a segment file that would grow beyond it is followed by a new one.
     """
 
@@ -38,21 +39,29 @@ class CorpusReader:
         self.path = path
         self.folder = folder
         self._catalogue = catalogue
-        meta = {key: catalogue.get_meta(key) for key in _META}
         try:
-            self.settings: dict[str, object] = json.loads(meta["settings"] or "")
-            self.layout = RecordLayout(**json.loads(meta["layout"] or ""))
-            self.fingerprint = bytes.fromhex(meta["fingerprint"] or "")
-            self.key_dim = int(meta["key_dim"] or "")
-            self.max_segment_bytes = int(meta["max_segment_bytes"] or "")
-        except (ValueError, TypeError) as error:
-            raise DamagedCorpusError("the catalogue lacks the corpus settings", given=folder / CATALOGUE) from error
+            settings = json.loads(catalogue.get_meta("settings") or "")
+            layout = json.loads(catalogue.get_meta("layout") or "")
+            if not isinstance(settings, dict) or any(type(v) is not int for k, v in layout.items() if k != "note"):
+                raise ValueError("values of another type")
+            self.settings: dict[str, object] = settings
+            self.layout = RecordLayout(**layout)
+            self.fingerprint = bytes.fromhex(catalogue.get_meta("fingerprint") or "")
+            self.corpus_id = str(catalogue.get_meta("corpus_id") or "")
+            self.key_dim = catalogue.number("key_dim")
+            self.max_segment_bytes = catalogue.number("max_segment_bytes")
+            if len(self.fingerprint) != _FINGERPRINT_BYTES or not self.corpus_id or self.key_dim < 1:
+                raise ValueError("values out of range")
+        except (ValueError, TypeError, AttributeError, StateError, RecursionError) as error:
+            given = folder / CATALOGUE
+            raise DamagedCorpusError("the catalogue lacks the corpus settings", given=given, hint=_ANEW) from error
+        catalogue.number("generation")
         self._reader = SegmentReader(folder / SEGMENTS, self.layout)
 
     @property
     def generation(self) -> int:
         """Rises with every commit; index files that carry another one are stale."""
-        return int(self._catalogue.get_meta("generation") or 0)
+        return self._catalogue.number("generation")
 
     @property
     def is_current(self) -> bool:
@@ -74,6 +83,28 @@ class CorpusReader:
     def chunks_of(self, document_id: int) -> Iterator[Chunk]:
         """The chunks of a document in order."""
         return self._catalogue.chunks_of(document_id)
+
+    def checked_chunks_of(self, document_id: int) -> Iterator[Chunk | DamagedCorpusError]:
+        """The chunks of a document in order, a damaged one as the error that names it."""
+        return self._catalogue.checked_chunks_of(document_id)
+
+    def checked_keys_of(self, document_id: int) -> Iterator[ChunkKeys | DamagedCorpusError]:
+        """The keys of a document's chunks, damaged ones as the error that names them."""
+        return self._catalogue.checked_keys_of(document_id, self.key_dim)
+
+    def complaints(self) -> Iterator[str]:
+        """Everything that is wrong with the catalogue, a line each: the file, the rows of chunks, their keys."""
+        yield from self._catalogue.complaints()
+        for document in self.documents():
+            ordinals = []
+            for chunk in self.checked_chunks_of(document.id):
+                if isinstance(chunk, DamagedCorpusError):
+                    yield str(chunk)
+                else:
+                    ordinals.append(chunk.info.ordinal)
+            yield from (str(keys) for keys in self.checked_keys_of(document.id) if isinstance(keys, DamagedCorpusError))
+            if ordinals != list(range(document.num_chunks)) and len(ordinals) == document.num_chunks:
+                yield f"{document.info.source}: chunks are missing from the catalogue"
 
     def visible_chunk_ids(self) -> Iterator[int]:
         """Ids of the chunks a search may find, rising: those of indexed documents."""
@@ -122,6 +153,8 @@ class CorpusReader:
                 yield location, self._read(location, expected)
             except DamagedStateError as error:
                 yield location, error
+            except DamagedCorpusError as error:  # of the segment's header, so of every record in it
+                yield location, DamagedStateError(error.message, given=error.given, hint=error.hint)
 
     def size(self) -> StoreSize:
         """Counts and bytes."""
@@ -158,5 +191,5 @@ class CorpusReader:
         if record.content_hash != expected:
             # whole and in its place, but of another time: a segment file from a backup, for instance
             given = f"{record.content_hash.hex()[:12]}, the catalogue says {expected.hex()[:12]}"
-            raise DamagedStateError(f"{location} holds another state", given=given, hint="index its document again")
+            raise DamagedStateError(f"{location} holds another state", given=given, hint=REPAIR)
         return record

@@ -7,18 +7,19 @@ so a process killed at any moment leaves nothing half-visible, and running it ag
 
 import contextlib
 import json
-import shutil
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
 from precog.errors import BusyError, CorpusError, StorageError
-from precog.store.batch import Batch
+from precog.store.batch import FORGETTING, SCRUB_PENDING, Batch, forgetting_name
 from precog.store.catalogue import Catalogue
-from precog.store.corpus_reader import CATALOGUE, SEGMENTS, CorpusReader
+from precog.store.corpus_reader import CorpusReader
 from precog.store.failure import guarded
 from precog.store.folder import CorpusFolder, WriterLock, make_folder, sync_folder
 from precog.store.layout import RecordLayout
+from precog.store.numbered import CATALOGUE, SEGMENTS, NumberedFolder
 from precog.store.record import relocate
 from precog.store.segment import SegmentWriter
 
@@ -53,13 +54,12 @@ class CorpusStore(CorpusReader):
             StorageError: the disk refuses.
         """
         home = CorpusFolder(path)
-        if home.exists:
-            raise CorpusError("there is a corpus here already", given=path)
+        _refuse_existing(home)
         with guarded(path):
             make_folder(path)
-        home.check_is_free()
         lock = WriterLock(path, wait_sec)
         try:
+            _refuse_existing(home)  # somebody else may have made one since
             folder = home.first()
             catalogue = _fill(folder, settings, layout, fingerprint, key_dim, max_segment_bytes)
             home.publish(folder)
@@ -129,7 +129,14 @@ class CorpusStore(CorpusReader):
         writer, catalogue = self._writable(), self._catalogue
         catalogue.begin()
         try:
-            yield Batch(catalogue, writer, self.layout, self.fingerprint, self.key_dim)
+            yield Batch(
+                catalogue,
+                writer,
+                self.layout,
+                fingerprint=self.fingerprint,
+                key_dim=self.key_dim,
+                corpus_id=self.corpus_id,
+            )
             catalogue.delete_unused_states()
             writer.sync()
             catalogue.set_segments(writer.counts)
@@ -159,6 +166,31 @@ class CorpusStore(CorpusReader):
         if not self._catalogue.scrub():
             hint = "close the other programs that read this corpus, then run the same command again"
             raise BusyError("a reader still holds deleted text in the catalogue's log", given=self.path, hint=hint)
+        if self._catalogue.get_meta(SCRUB_PENDING):
+            self._catalogue.delete_meta(SCRUB_PENDING)
+
+    def drop_index(self) -> None:
+        """Deletes the index files; they are made anew from the catalogue."""
+        self._writable()
+        with guarded(self.folder):
+            NumberedFolder(self.folder).remove_index()
+
+    def is_forgetting(self, source: str) -> bool:
+        """Whether forgetting this document began and has not been settled."""
+        return forgetting_name(self.corpus_id, source) in self._forgetting()
+
+    def settle_forgetting(self, sources: Iterable[str]) -> None:
+        """Records that nothing is left to be done about these documents."""
+        self._writable()
+        left = self._forgetting() - {forgetting_name(self.corpus_id, source) for source in sources}
+        with self._catalogue.transaction():
+            if left:
+                self._catalogue.set_meta(FORGETTING, " ".join(sorted(left)))
+            else:
+                self._catalogue.delete_meta(FORGETTING)
+
+    def _forgetting(self) -> set[str]:
+        return set((self._catalogue.get_meta(FORGETTING) or "").split())
 
     def compact(self) -> int:
         """Rewrites the segment files without erased records and returns the bytes given back; atomic."""
@@ -195,19 +227,24 @@ class CorpusStore(CorpusReader):
         It is filled like any other and seen by nobody until ``publish_replacement``.
         """
         self._writable()
-        folder = CorpusFolder(self.path).next
-        wanted = (dict(settings), layout, fingerprint, key_dim)
+        home = CorpusFolder(self.path)
+        folder = home.next
+        home.remove_others(keep=folder)
+        wanted = (dict(settings), layout, fingerprint, key_dim, self.corpus_id)
         if folder.exists():
             with contextlib.suppress(CorpusError):
                 catalogue = Catalogue.open(folder / CATALOGUE, write=True)
                 found = CorpusStore(self.path, folder, catalogue, lock=None, write=True)
-                if (found.settings, found.layout, found.fingerprint, found.key_dim) == wanted:
+                replaces = catalogue.get_meta("replaces")
+                if (found.settings, found.layout, found.fingerprint, found.key_dim, replaces) == wanted:
                     found._recover(allow_damaged=False)
                     return found
                 found.close()
-            with guarded(folder):
-                shutil.rmtree(folder)
-        catalogue = _fill(folder, settings, layout, fingerprint, key_dim, self.max_segment_bytes)
+            home.remove_others()
+            folder = home.next
+        catalogue = _fill(
+            folder, settings, layout, fingerprint, key_dim, self.max_segment_bytes, replaces=self.corpus_id
+        )
         replacement = CorpusStore(self.path, folder, catalogue, lock=None, write=True)
         replacement._recover(allow_damaged=False)
         return replacement
@@ -227,15 +264,19 @@ class CorpusStore(CorpusReader):
         return self._writer
 
     def _cut_back(self, *, allow_damaged: bool) -> None:
-        next_number = int(self._catalogue.get_meta("next_segment") or 0)
+        next_number = self._catalogue.number("next_segment")
         self._writable().recover(self._catalogue.segments(), next_number, allow_damaged=allow_damaged)
 
     def _recover(self, *, allow_damaged: bool) -> None:
         with guarded(self.path):
-            for leftover in (*self.path.glob("*.tmp"), *self.folder.glob("*.tmp")):
-                leftover.unlink()
+            CorpusFolder(self.path).remove_leftovers()
+            NumberedFolder(self.folder).remove_index(only_temporary=True)
         self._cut_back(allow_damaged=allow_damaged)
         self._erase_tombstones()
+        if self._catalogue.get_meta(SCRUB_PENDING):
+            self.drop_index()  # nobody knows whether they have been brought up to date since
+            with contextlib.suppress(BusyError):  # the next writer tries again
+                self.scrub()
 
     def _erase_tombstones(self) -> None:
         places = self._catalogue.tombstones()
@@ -245,6 +286,12 @@ class CorpusStore(CorpusReader):
                 self._catalogue.clear_tombstones(places)
 
 
+def _refuse_existing(home: CorpusFolder) -> None:
+    if home.exists:
+        raise CorpusError("there is a corpus here already", given=home.path)
+    home.check_is_free()
+
+
 def _fill(
     folder: Path,
     settings: Mapping[str, object],
@@ -252,6 +299,8 @@ def _fill(
     fingerprint: bytes,
     key_dim: int,
     max_segment_bytes: int,
+    *,
+    replaces: str = "",
 ) -> Catalogue:
     with guarded(folder):
         make_folder(folder)
@@ -263,6 +312,9 @@ def _fill(
         catalogue.set_meta("fingerprint", fingerprint.hex())
         catalogue.set_meta("key_dim", str(key_dim))
         catalogue.set_meta("max_segment_bytes", str(max_segment_bytes))
+        catalogue.set_meta("corpus_id", secrets.token_hex(16))
+        if replaces:
+            catalogue.set_meta("replaces", replaces)
         catalogue.set_meta("next_segment", "0")
         catalogue.set_meta("generation", "0")
     with guarded(folder):

@@ -47,3 +47,13 @@ def guarded(path: Path | str) -> Iterator[None]:
         raise catalogue_error(error, path) from error
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+@contextmanager
+def looking(path: Path | str) -> Iterator[None]:
+    """Raises an OSError of a block that only looks, say at a folder that may not be entered, as a CorpusError."""
+    try:
+        yield
+    except OSError as error:
+        given = f"{path} ({error.strerror or error})"
+        raise CorpusError("the corpus folder cannot be read", given=given, hint="check its permissions") from error

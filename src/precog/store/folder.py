@@ -14,22 +14,27 @@ marker into place: a reader sees the old corpus or the new one, never a mixture.
 import fcntl
 import json
 import os
-import shutil
+import re
 import time
 from pathlib import Path
 
 from precog.errors import BusyError, CorpusError, DamagedCorpusError
-from precog.store.failure import guarded
+from precog.store.failure import guarded, looking
+from precog.store.numbered import NumberedFolder
 
 MARKER = "precog.json"
 LOCK = "lock"
 FORMAT = 1
+_FIRST = "000001"
+_NUMBER = re.compile("[0-9]{6}")
+_HOLDER = re.compile(rb"[0-9]{0,20}\n?")
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder that only its owner may enter."""
+    """Makes a folder that only its owner may enter; one that is there and holds something keeps its mode."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
+    if not any(path.iterdir()):
+        path.chmod(0o700)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -78,9 +83,11 @@ class CorpusFolder:
         """
         marker = self.path / MARKER
         hint = "make one with `precog index PATH… --corpus DIR`"
-        if not self.path.is_dir():
+        with looking(self.path):
+            is_folder, has_marker = self.path.is_dir(), marker.is_file()
+        if not is_folder:
             raise CorpusError("there is no corpus here", given=self.path, expected="a folder", hint=hint)
-        if not marker.is_file():
+        if not has_marker:
             raise CorpusError(
                 "this folder is not a corpus", given=self.path, expected=f"a folder with {MARKER}", hint=hint
             )
@@ -95,41 +102,81 @@ class CorpusFolder:
             hint = "install a newer version of PRECOG"
             raise CorpusError("the corpus has a newer format", given=version, expected=f"≤ {FORMAT}", hint=hint)
         current = self.path / name
-        if not (name.isdigit() and current.is_dir()):
+        with looking(self.path):
+            is_whole = bool(_NUMBER.fullmatch(name)) and current.is_dir()
+        if not is_whole:
             raise DamagedCorpusError("the corpus is incomplete", given=self.path, expected=f"a folder {name} in it")
         return current
 
     @property
     def next(self) -> Path:
-        """The folder that a replacement is built in."""
-        return self.path / f"{int(self.current.name) + 1:06d}"
+        """The folder that a replacement is built in: an unfinished one of this corpus, or the first free number."""
+        current = self.current
+        with looking(self.path):
+            number = int(current.name) + 1
+            while (folder := self.path / f"{number:06d}").exists():
+                if NumberedFolder(folder).is_unfinished_copy_of(NumberedFolder(current)):
+                    break
+                number += 1  # whatever it is, it is not ours
+        return folder
 
     @property
     def exists(self) -> bool:
         """Whether there is a marker."""
-        return (self.path / MARKER).is_file()
+        with looking(self.path):
+            return (self.path / MARKER).is_file()
 
     def check_is_free(self) -> None:
         """Refuses a folder that holds something else than what an interrupted creation leaves behind.
 
         Raises:
-            CorpusError: it does.
+            CorpusError: it does, or it cannot be read.
         """
-        ours = {LOCK, "000001", MARKER + ".tmp"}
-        with guarded(self.path):
-            strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours)
+        with looking(self.path):
+            if not os.path.lexists(self.path):
+                return
+            strangers = sorted(self._strangers())
         if strangers:
             given = f"{self.path} holds {strangers[0]}" + (" and more" if len(strangers) > 1 else "")
             hint = "name a new or empty folder"
             raise CorpusError("this folder is not empty and not a corpus", given=given, hint=hint)
 
+    def _strangers(self) -> list[str]:
+        if not self.path.is_dir():
+            return ["a file of that name"]
+        found = []
+        for path in self.path.iterdir():
+            is_file = path.is_file() and not path.is_symlink()
+            if path.name == _FIRST and path.is_dir():
+                found += [f"{_FIRST}/{name}" for name in NumberedFolder(path).strangers()]
+            elif path.name == LOCK and is_file and path.stat().st_size < 32:
+                found += [] if _HOLDER.fullmatch(path.read_bytes()) else [LOCK]
+            elif not (path.name == MARKER + ".tmp" and is_file):
+                found.append(path.name)
+        return found
+
     def first(self) -> Path:
-        """The folder that a new corpus is built in before ``publish``, emptied of an interrupted creation."""
-        folder = self.path / "000001"
+        """The folder that a new corpus is built in before ``publish``, emptied of an interrupted creation.
+
+        Raises:
+            CorpusError: it holds a corpus that has lost its marker.
+        """
+        folder = self.path / _FIRST
         with guarded(self.path):
             if folder.exists():
-                shutil.rmtree(folder)
+                left = NumberedFolder(folder)
+                if not left.holds_nothing:
+                    marker = json.dumps({"corpus": "precog", "format": FORMAT, "current": _FIRST})
+                    hint = f"write {marker} into {self.path / MARKER}, or name a new folder"
+                    message = "this folder holds a complete corpus whose marker is missing"
+                    raise CorpusError(message, given=self.path, hint=hint)
+                left.remove()
         return folder
+
+    def remove_leftovers(self) -> None:
+        """Deletes what a killed writer left of the marker."""
+        with guarded(self.path):
+            (self.path / (MARKER + ".tmp")).unlink(missing_ok=True)
 
     def publish(self, folder: Path) -> None:
         """Makes ``folder`` the current one; the step is atomic."""
@@ -137,12 +184,20 @@ class CorpusFolder:
         write_atomically(self.path / MARKER, (json.dumps(marker) + "\n").encode())
 
     def remove_others(self, keep: Path | None = None) -> None:
-        """Deletes every numbered folder but the current one and ``keep``."""
-        current = self.current
+        """Deletes unfinished replacements of the current folder and what it has replaced, but not ``keep``.
+
+        Whatever else stands in the corpus folder, or in those folders, is not ours and stays.
+        """
+        current = NumberedFolder(self.current)
         with guarded(self.path):
-            for path in self.path.iterdir():
-                if path.name.isdigit() and path.is_dir() and path not in (current, keep):
-                    shutil.rmtree(path)
+            for path in sorted(self.path.iterdir()):
+                if not _NUMBER.fullmatch(path.name) or path.is_symlink() or not path.is_dir():
+                    continue
+                if path in (current.path, keep):
+                    continue
+                other = NumberedFolder(path)
+                if other.is_unfinished_copy_of(current) or current.is_unfinished_copy_of(other):
+                    other.remove()
 
 
 class WriterLock:

@@ -52,13 +52,15 @@ def _m001_first_tables(connection: sqlite3.Connection) -> None:
             context NOT NULL,
             details TEXT NOT NULL,
             state_id INTEGER NOT NULL REFERENCES states (id),
+            seal BLOB NOT NULL,
             UNIQUE (document_id, ordinal)
         )""",
         "CREATE INDEX chunks_by_state ON chunks (state_id)",
         """CREATE TABLE keys (
             chunk_id INTEGER PRIMARY KEY REFERENCES chunks (id) ON DELETE CASCADE,
             num_windows INTEGER NOT NULL,
-            vectors BLOB NOT NULL
+            vectors BLOB NOT NULL,
+            seal BLOB NOT NULL
         )""",
         # records that no row names any more and whose bytes may still be in their segment file
         "CREATE TABLE tombstones (segment INTEGER, slot INTEGER, PRIMARY KEY (segment, slot)) WITHOUT ROWID",

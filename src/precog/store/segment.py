@@ -13,8 +13,9 @@ from pathlib import Path
 
 from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.store.failure import guarded
-from precog.store.layout import SEGMENT_HEADER_BYTES, RecordLayout
-from precog.store.record import Location, Record, unpack
+from precog.store.layout import SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, RecordLayout
+from precog.store.numbered import SEGMENT_NAME, is_regular
+from precog.store.record import REPAIR, Location, Record, unpack
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
 _ZERO_BLOCK = bytes(1 << 20)
@@ -40,7 +41,7 @@ class SegmentReader:
         try:
             return os.pread(descriptor, self._layout.record_bytes, self._layout.offset(location.slot))
         except OSError as error:
-            raise DamagedStateError(f"{location} cannot be read", given=error.strerror) from error
+            raise DamagedStateError(f"{location} cannot be read", given=error.strerror, hint=REPAIR) from error
 
     def read(self, location: Location) -> Record:
         """Reads and checks one record.
@@ -80,13 +81,20 @@ class SegmentReader:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             given = f"{path} ({error.strerror})"
-            raise DamagedStateError(f"{location} cannot be read: its file does not open", given=given) from error
+            raise DamagedStateError(
+                f"{location} cannot be read: its file does not open", given=given, hint=REPAIR
+            ) from error
         try:
             header = os.pread(descriptor, SEGMENT_HEADER_BYTES, 0)
-            found = RecordLayout.from_segment_header(header, location.segment)
+            try:
+                found = RecordLayout.from_segment_header(header, location.segment)
+            except DamagedCorpusError as error:
+                raise DamagedCorpusError(
+                    error.message, given=error.given, expected=error.expected, hint=REPAIR
+                ) from error
             if found != self._layout:
                 message = f"segment {location.segment:06d} was written with another record layout"
-                raise DamagedCorpusError(message, given=found.to_json(), expected=self._layout.to_json())
+                raise DamagedCorpusError(message, given=found.to_json(), expected=self._layout.to_json(), hint=REPAIR)
         except BaseException:
             os.close(descriptor)
             raise
@@ -104,6 +112,7 @@ class SegmentWriter:
         self._next_number = 0
         self._dirty: dict[int, int] = {}
         self._folder_is_dirty = False
+        self._foreign: set[int] = set()
 
     @property
     def counts(self) -> dict[int, int]:
@@ -122,23 +131,55 @@ class SegmentWriter:
             DamagedCorpusError: an acknowledged segment is missing or too short (unless ``allow_damaged``).
         """
         self._close()
+        self._foreign = set()
         with guarded(self._folder):
-            for path in self._folder.iterdir():
-                if path.suffix != ".seg" or not path.stem.isdigit() or int(path.stem) not in counts:
+            if not self._folder.is_dir():
+                if counts and not allow_damaged:
+                    raise DamagedCorpusError("the segment files are missing", given=self._folder, hint=REPAIR)
+                if not counts:
+                    self._folder.mkdir(mode=0o700)
+            for path in self._folder.iterdir() if self._folder.is_dir() else ():
+                number = int(path.stem) if SEGMENT_NAME.fullmatch(path.name) else -1
+                if number < 0 or number in counts:
+                    continue
+                if self._may_be_ours(path, number):
                     path.unlink()
+                else:
+                    next_number = max(next_number, number + 1)
             for number, count in counts.items():
-                path = segment_path(self._folder, number)
-                size = path.stat().st_size if path.exists() else -1
-                acknowledged = self._layout.offset(count)
-                if size > acknowledged:
-                    os.truncate(path, acknowledged)
-                elif size < acknowledged and not allow_damaged:
-                    given = "it is missing" if size < 0 else f"{size} bytes"
-                    hint = "run `precog reindex`: the texts are still in the catalogue"
-                    message = f"segment {number:06d} is cut short"
-                    raise DamagedCorpusError(message, given=given, expected=f"{acknowledged} bytes", hint=hint)
+                self._cut_back(number, self._layout.offset(count), allow_damaged)
         self._counts = dict(counts)
         self._next_number = next_number
+
+    def _cut_back(self, number: int, acknowledged: int, allow_damaged: bool) -> None:
+        path = segment_path(self._folder, number)
+        size = path.stat().st_size if path.is_file() else -1
+        what = "cut short"
+        if size < 0:
+            self._foreign.add(number)
+            given = "it is missing"
+        elif _head_of(path) != self._layout.segment_header(number):
+            self._foreign.add(number)
+            what, given = "damaged", "its header is another one"
+        elif size < acknowledged:
+            given = f"{size} bytes"
+        else:
+            if size > acknowledged:
+                os.truncate(path, acknowledged)
+            return
+        if not allow_damaged:
+            message = f"segment {number:06d} is {what}"
+            raise DamagedCorpusError(message, given=given, expected=f"{acknowledged} bytes", hint=REPAIR)
+
+    def _is_ours(self, number: int) -> bool:
+        return number not in self._foreign and segment_path(self._folder, number).exists()
+
+    def _may_be_ours(self, path: Path, number: int) -> bool:
+        """Whether a file that nothing acknowledges is a segment, or was to become one."""
+        if not is_regular(path):
+            return False
+        head, header = _head_of(path), self._layout.segment_header(number)
+        return head in (header, bytes(len(head))) or header.startswith(head) or head.startswith(SEGMENT_MAGIC)
 
     def next_location(self) -> Location:
         """Where the next record will lie: the last segment, or a new one when that is full."""
@@ -186,7 +227,7 @@ class SegmentWriter:
         places = sorted(locations)
         with guarded(self._folder):
             for location in places:
-                if not segment_path(self._folder, location.segment).exists():
+                if not self._is_ours(location.segment):
                     continue
                 descriptor = self._writable(location.segment)
                 _write_zeros(descriptor, self._layout.offset(location.slot), self._layout.record_bytes)
@@ -204,7 +245,7 @@ class SegmentWriter:
         with guarded(self._folder):
             for number in numbers:
                 path = segment_path(self._folder, number)
-                if path.exists():
+                if self._is_ours(number):
                     descriptor = self._writable(number)
                     _write_zeros(descriptor, 0, os.fstat(descriptor).st_size)
                     _datasync(descriptor)
@@ -233,6 +274,11 @@ class SegmentWriter:
             os.close(descriptor)
         self._dirty.clear()
         self._folder_is_dirty = False
+
+
+def _head_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(SEGMENT_HEADER_BYTES)
 
 
 def _write_all(descriptor: int, data: bytes | bytearray, offset: int) -> None:

@@ -1,0 +1,128 @@
+"""Rows of the catalogue ▸ frozen data: every value checked, so that a damaged row is an error and never an answer."""
+
+import json
+from typing import cast, get_args
+
+import numpy as np
+
+from precog.errors import DamagedCorpusError
+from precog.store.record import Location
+from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, Document, DocumentInfo, Status
+from precog.store.seal import seal_of_chunk, seal_of_keys
+
+Row = tuple[object, ...]
+_FORGET = "forget the document and index it again (`precog forget`, `precog index`), or restore a backup"
+_REINDEX = "run `precog reindex`: it makes every key anew from the stored text"
+_ANEW = "restore it from a backup, or index the documents again into a new folder"
+
+
+def to_sql(text: str) -> str | bytes:
+    """Text as it is stored: a BLOB where it is not valid Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def text_of(value: object) -> str:
+    """Stored text; raises ValueError for anything else."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogatepass")
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def int_of(value: object) -> int:
+    """A stored integer; raises ValueError for anything else."""
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is not an integer")
+    return value
+
+
+def bytes_of(value: object) -> bytes:
+    """A stored BLOB; raises ValueError for anything else."""
+    if not isinstance(value, bytes):
+        raise ValueError(f"{value!r} is not a BLOB")
+    return value
+
+
+def object_of(value: object) -> dict[str, object]:
+    """A stored JSON object; raises ValueError for anything else."""
+    text = text_of(value)
+    found = {} if text == "{}" else json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"{text!r} is not a JSON object")
+    return found
+
+
+def damaged(what: str, reason: object, hint: str = _ANEW) -> DamagedCorpusError:
+    """The error of a row that is not what was written."""
+    given = " ".join(str(reason).split())[:200]
+    return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written", given=given, hint=hint)
+
+
+def document_of(row: Row) -> Document:
+    """A document.
+
+    Raises:
+        DamagedCorpusError: a value is not of its type.
+    """
+    number, source, media_type, sha256, size, mtime, details, status, reason, num_chunks = row
+    try:
+        info = DocumentInfo(
+            text_of(source), text_of(media_type), bytes_of(sha256), int_of(size), int_of(mtime), object_of(details)
+        )
+        if status not in get_args(Status):
+            raise ValueError(f"{status!r} is not a status")
+        reason_text = None if reason is None else text_of(reason)
+        return Document(int_of(number), info, cast(Status, status), reason_text, int_of(num_chunks))
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"the row of document {number} ({_shown(source)})", error) from error
+
+
+def chunk_of(row: Row) -> Chunk:
+    """A chunk, its checksum compared.
+
+    Raises:
+        DamagedCorpusError: it is not what was written; names document and chunk.
+    """
+    number, document, source, ordinal, page, start, end, text, context, details, seal, *stored = row
+    state, num_tokens, segment, slot, content_hash = stored
+    try:
+        place = (int_of(ordinal), None if page is None else int_of(page), int_of(start), int_of(end))
+        said = (text_of(text), text_of(context), text_of(details))
+        name, digest = text_of(source), bytes_of(content_hash)
+        if seal_of_chunk(name, place, *said, digest) != seal:
+            raise ValueError("its checksum does not match")
+        info = ChunkInfo(place[0], place[1], (place[2], place[3]), said[0], said[1], object_of(details))
+        where = Location(int_of(segment), int_of(slot))
+        return Chunk(int_of(number), int_of(document), name, info, int_of(state), int_of(num_tokens), where, digest)
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"chunk {ordinal} of {_shown(source)}", error, _FORGET) from error
+
+
+def keys_of(row: Row, dim: int) -> ChunkKeys:
+    """The keys of a chunk, their checksum compared.
+
+    Raises:
+        DamagedCorpusError: they are not what was written; names document and chunk.
+    """
+    number, source, ordinal, chunk_seal, num_windows, vectors, seal = row
+    try:
+        data, count = bytes_of(vectors), int_of(num_windows)
+        if not 0 < count < 1 << 32 or seal_of_keys(bytes_of(chunk_seal), count, data) != seal:
+            raise ValueError("their checksum does not match")
+        if len(data) != 4 * count * dim:
+            raise ValueError(f"{count} keys of {len(data)} bytes, {dim} numbers each")
+        return ChunkKeys(int_of(number), np.frombuffer(data, "<f4").reshape(count, dim))
+    except ValueError as error:
+        raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, _REINDEX) from error
+
+
+def _shown(source: object) -> str:
+    try:
+        return text_of(source).encode("utf-8", "backslashreplace").decode()
+    except ValueError:
+        return repr(source)
