@@ -5,16 +5,19 @@ line. A key that nobody knows, or a value out of range, is refused with the plac
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from precog.errors import UsageError
+from precog.errors import CorpusError, UsageError
 
 HOME = "PRECOG_HOME"
 CONFIG_FILE = "config.toml"
+MAX_THREADS = 4096
+_DEVICE = re.compile(r"auto|cpu(:0)?|cuda(:[0-9]{1,3})?|mps(:0)?")
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,28 @@ class Variable:
     default: str = ""
 
 
+def expanded(path: str | Path) -> Path:
+    """A path as a user writes it ▸ one that can be opened: ``~`` and ``~name`` become home folders.
+
+    Raises:
+        UsageError: it is empty, or there is no such user.
+    """
+    text = os.fspath(path)
+    if not text:
+        raise UsageError("a path is empty", expected="a file or folder", hint="is a variable unset?")
+    if "\0" in text:
+        raise UsageError("no path has a NUL in it", given=text.replace("\0", "\\0"))
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        hint = f"write ./{text} if it is a name" if text.startswith("~") else None
+        raise UsageError("there is no home folder of this user", given=text, hint=hint) from error
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError("a text")
-    return value
+        raise ValueError("a text that is not empty; is a variable unset?")
+    return str(expanded(value)) if value.startswith("~") else value
 
 
 def _one_of(*names: str) -> Callable[[object], object]:
@@ -54,19 +75,19 @@ def _one_of(*names: str) -> Callable[[object], object]:
 
 
 def _device(value: object) -> str:
-    if not isinstance(value, str) or value.partition(":")[0] not in ("auto", "cpu", "cuda", "mps"):
-        raise ValueError("auto, cpu, cuda or mps")
+    if not isinstance(value, str) or not _DEVICE.fullmatch(value):
+        raise ValueError("auto, cpu, cuda, cuda:N or mps")
     return value
 
 
-def _count(value: object) -> int:
+def _threads(value: object) -> int:
     text = value if isinstance(value, str) else value if isinstance(value, int) and not isinstance(value, bool) else ""
     try:
         number = int(text)
     except ValueError:
         number = 0
-    if number < 1:
-        raise ValueError("a whole number from 1")
+    if not 1 <= number <= MAX_THREADS:
+        raise ValueError(f"a whole number from 1 to {MAX_THREADS}")
     return number
 
 
@@ -82,7 +103,7 @@ def _switch(value: object) -> bool:
 VARIABLES: tuple[Variable, ...] = (
     Variable("model", "PRECOG_MODEL", "--model", "model folder, or name of an installed model", _text),
     Variable("device", "PRECOG_DEVICE", "--device", "where the model computes", _device, "auto"),
-    Variable("threads", "PRECOG_THREADS", "--threads", "CPU threads of the model; default: torch's choice", _count),
+    Variable("threads", "PRECOG_THREADS", "--threads", "CPU threads of the model; default: torch's choice", _threads),
     Variable("corpus", "PRECOG_CORPUS", "--corpus", "corpus folder", _text),
     Variable(
         "encoder", "PRECOG_ENCODER", "--encoder", "sentence encoder: folder, ONNX file or cached hub id", _text
@@ -124,10 +145,14 @@ class Settings:
 
         Raises:
             UsageError: nobody named one.
+            CorpusError: it is a file.
         """
         if self.corpus is None:
             raise UsageError("which corpus?", expected="--corpus DIR or PRECOG_CORPUS")
-        return Path(self.corpus).expanduser()
+        folder = expanded(self.corpus)
+        if os.path.isfile(folder):
+            raise CorpusError("it is a file, not the folder of a corpus", given=folder)
+        return folder
 
 
 def resolve(flags: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
@@ -141,7 +166,7 @@ def resolve(flags: Mapping[str, object] | None = None, environment: Mapping[str,
         UsageError: an unknown key, or a value that its variable cannot have.
     """
     environment = os.environ if environment is None else environment
-    home = Path(environment.get(HOME) or "~/.precog").expanduser()
+    home = expanded(environment.get(HOME) or "~/.precog")
     in_file = _config_file(home / CONFIG_FILE)
     known = {variable.key: variable for variable in VARIABLES}
     for key in in_file:
@@ -174,7 +199,7 @@ def _config_file(path: Path) -> dict[str, object]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError("the config file cannot be read", given=f"{path} ({error})") from error
 
 

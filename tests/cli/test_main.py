@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -57,6 +58,18 @@ def test_an_unexpected_error_is_a_bug_in_one_line(run: Run, monkeypatch: pytest.
     assert "Traceback" in run("list").err
 
 
+def test_an_interruption_is_told_in_json_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_name: str, _arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main_module, "_run_command", interrupted)
+    ended = run("index", "x", "--json")
+    assert ended.status == 130
+    assert ended.json["error"]["code"] == "interrupted"
+    assert ended.err.startswith("precog: interrupted")
+    assert run("index", "x").out == ""
+
+
 def test_the_prompt_answers_line_by_line(corpus: Path) -> None:
     questions = "Who built the lighthouse?\n\nWho made the wheel?\n"
     ended = subprocess.run(
@@ -69,6 +82,7 @@ def test_the_prompt_answers_line_by_line(corpus: Path) -> None:
     first, second = ended.stdout.splitlines()
     assert '"startup": 0.0' not in first
     assert '"startup": 0.0' in second
+    assert [json.loads(line)["question"] for line in (first, second)] == questions.split("\n")[0:3:2]
 
 
 def test_what_people_see(corpus: Path, run: Run) -> None:
@@ -78,9 +92,14 @@ def test_what_people_see(corpus: Path, run: Run) -> None:
     assert "characters" in ended.out
     assert "confidence" in ended.out
     assert "first token after" in ended.out
+    assert ended.out.count(", injected\n") == 1
+    assert ended.out.count(", only found\n") == 1
+    ended = run("ask", "Who?", "--corpus", corpus, "--free", "--max-tokens", 2)
+    assert "the model's own words, not grounded in the documents" in ended.out
     ended = run("ask", "Who?", "--corpus", corpus, "--min-confidence", 1)
     assert ended.status == 0
     assert ended.out.startswith("not found in these documents\n")
+    assert ", below 1.000" in ended.out
     assert "lighthouse.md" not in ended.out
 
 

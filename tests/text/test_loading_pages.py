@@ -84,6 +84,18 @@ def test_html_without_a_main_text_gives_its_visible_text(tmp_path) -> None:
     assert "x" not in text
 
 
+@pytest.mark.parametrize(("depth", "is_kept"), [(200, True), (400, False)])
+def test_html_nested_deeper_than_the_parser_keeps_is_refused(tmp_path, depth: int, is_kept: bool) -> None:
+    inner = "<div>" * depth + "<p>deep words</p>" + "</div>" * depth
+    document = load(write(tmp_path / "a.html", f"<html><body><p>start</p>{inner}<p>the end</p></body></html>"))
+    if is_kept:
+        assert "deep words" in document_text(document)
+        assert "the end" in document_text(document)
+    else:
+        with pytest.raises(DocumentError, match="nested too deeply"):
+            document_text(document)
+
+
 def test_html_declares_its_own_encoding_wrongly_and_is_still_read(tmp_path) -> None:
     page = PAGE.replace("<head>", '<head><meta charset="iso-8859-1">').replace("stone pier", "jetée en pierre")
     assert "jetée en pierre" in document_text(load(write(tmp_path / "a.html", page)))

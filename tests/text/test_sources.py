@@ -1,10 +1,11 @@
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from precog.errors import DocumentError, InputError
+from precog.errors import DocumentError, InputError, StorageError, UsageError
 from precog.text.document import document_text
 from precog.text.loading import load_document
 from precog.text.sources import file_source, find_sources, printable_path
@@ -195,3 +196,83 @@ def test_an_unreadable_folder_is_counted(tmp_path, monkeypatch) -> None:
     found = find_sources([tmp_path])
     assert [Path(source.name).name for source in found.sources] == ["a.txt"]
     assert found.skipped == {"folder that cannot be read": 1}
+
+
+def test_a_folder_below_that_nobody_may_look_into_is_counted(tmp_path, monkeypatch) -> None:
+    plant(tmp_path, "a.txt", "lost+found/b.txt")
+    locked = tmp_path / "lost+found"
+
+    def guarded(call):
+        def refuse(path=".", *rest, **options):
+            inside = isinstance(path, str | Path) and locked in Path(path).parents
+            if inside or (call.__name__ == "scandir" and Path(path) == locked):
+                raise PermissionError(13, "Permission denied")
+            return call(path, *rest, **options)
+
+        return refuse
+
+    for name in ("stat", "scandir"):
+        monkeypatch.setattr(os, name, guarded(getattr(os, name)))
+    found = find_sources([tmp_path])
+    assert [Path(source.name).name for source in found.sources] == ["a.txt"]
+    assert found.skipped == {"folder that cannot be read": 1}
+    with pytest.raises(InputError, match="Permission denied"):
+        file_source(locked / "b.txt")
+    assert find_sources([locked]).skipped == {"folder that cannot be read": 1}
+
+
+def test_devices_and_silent_pipes_are_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="a device, not a file"):
+        find_sources(["/dev/zero"])
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="nothing is written into this pipe"):
+        find_sources([tmp_path / "pipe"])
+    with Path("/dev/zero").open("rb") as zeros, pytest.raises(InputError, match="is a device"):
+        find_sources(["-"], stdin=zeros)
+
+
+def test_a_pipe_with_a_writer_is_read_to_its_end(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text("words from afar\n" * 10_000))
+    keeper = os.open(tmp_path / "pipe", os.O_RDWR)  # there from the beginning, as in a shell's <(…)
+    writer.start()
+    threading.Timer(0.3, os.close, [keeper]).start()
+    (source,) = find_sources([tmp_path / "pipe"]).sources
+    writer.join()
+    assert document_text(load_document(source)) == "words from afar\n" * 10_000
+
+
+def test_no_room_for_a_copy_of_standard_input(tmp_path, monkeypatch) -> None:
+    piped = tmp_path / "piped"
+    piped.write_bytes(b"words " * 1_000)
+
+    def full(**_options):
+        return Path("/dev/full").open("wb", buffering=0)
+
+    monkeypatch.setattr("precog.text.sources.TemporaryFile", full)
+    with piped.open("rb") as stdin, pytest.raises(StorageError, match="No space left"):
+        find_sources(["-"], stdin=stdin)
+
+
+def test_an_empty_argument_and_nobodys_home_are_refused() -> None:
+    with pytest.raises(UsageError, match="unset"):
+        find_sources([""])
+    with pytest.raises(UsageError, match="no home folder"):
+        find_sources(["~nouser/x"])
+
+
+@pytest.mark.parametrize("when", ["between", "while"])
+def test_a_file_that_changes_while_it_is_read(tmp_path, when: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one paragraph\n\n" * 100_000)
+    document = load_document(file_source(path))
+    blocks = document.blocks()
+    if when == "between":
+        path.write_text("others\n")
+    else:
+        next(blocks)
+        with path.open("a") as more:
+            more.write("and more\n")
+    with pytest.raises(DocumentError, match="changed while it was read") as caught:
+        list(blocks)
+    assert str(path) in str(caught.value)

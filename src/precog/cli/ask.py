@@ -5,18 +5,19 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from precog.cli import options
 from precog.cli.main import STARTED_SEC
-from precog.cli.output import err, human_seconds, out, print_json
+from precog.cli.output import err, human_seconds, out, print_json, shown, visible
 from precog.cli.sources import print_source
+from precog.cli.streams import lines_of_input
 from precog.config import resolve
 from precog.corpus.answer import CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
+from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
-from precog.errors import PrecogError, UsageError
+from precog.errors import InputError, PrecogError, StorageError, UsageError
 
 
 def ask(
@@ -30,7 +31,10 @@ def ask(
         str, typer.Option(metavar="inject|in-context|none", help="Where the context comes from.")
     ] = "inject",
     top_k: Annotated[int, typer.Option(metavar="N", help="Chunks retrieved and cited.")] = 3,
-    inject: Annotated[int, typer.Option(metavar="N", help="States composed.")] = 1,
+    inject: Annotated[
+        int,
+        typer.Option(metavar="N", help="States composed. The shipped model was trained on one chunk: more say less."),
+    ] = 1,
     compose: Annotated[str, typer.Option(metavar="mean", help="Rule of composition.")] = "mean",
     compose_temperature: Annotated[float, typer.Option(metavar="T", help="Of the softmax over scores.")] = 1.0,
     layers: Annotated[
@@ -50,7 +54,7 @@ def ask(
     temperature: Annotated[float, typer.Option(metavar="T", help="0 is greedy (with --free).")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Probability kept (with --free).")] = 1.0,
     sample_top_k: Annotated[int, typer.Option(metavar="N", help="Tokens kept, 0 for all (with --free).")] = 0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the random numbers (with --free).")] = 0,
+    seed: options.Seed = 0,
     max_tokens: Annotated[
         int | None, typer.Option(metavar="N", help="Most tokens of an answer.", show_default=False)
     ] = None,
@@ -66,7 +70,7 @@ def ask(
     """
     settings = resolve(
         {
-            "corpus": options.text(corpus),
+            "corpus": corpus,
             "model": model,
             "device": device,
             "threads": threads,
@@ -105,33 +109,49 @@ def ask(
 
 
 def _converse(asker: Asker, how: AskOptions, as_json: bool) -> None:
-    """Question after question until the end of input; one that fails does not end it."""
-    interactive = sys.stdin.isatty()
+    """Question after question until the end of input; one that fails does not end it.
+
+    Raises:
+        InputError: no question came.
+    """
+    lines = lines_of_input()
+    interactive = sys.stdin is not None and sys.stdin.isatty()
     if interactive:
-        err.print(f"[bold]{escape(asker.backbone.card.name)}[/] is ready; an empty line or Ctrl-D ends.")
+        err.print(f"[bold]{shown(asker.backbone.card.name)}[/] is ready; an empty line or Ctrl-D ends.")
+    num_asked = 0
     while True:
         if interactive:
             err.print("[bold cyan]?[/] ", end="")
-        line = sys.stdin.readline()
-        if not line or (interactive and not line.strip()):
-            return
-        if not line.strip():
+        line = next(lines, "")
+        question = line.strip()
+        if not line or (interactive and not question):
+            break
+        if not question:
             continue
+        if not interactive and not as_json:
+            if num_asked:
+                out.print()
+            out.print(f"[bold cyan]?[/] {shown(question)}")
+        num_asked += 1
         try:
-            _answer(asker, line.strip(), how, as_json)
+            _answer(asker, question, how, as_json)
+        except StorageError:
+            raise  # there is nowhere to answer
         except PrecogError as error:
-            err.print(f"precog: {escape(' '.join(str(error).split()))}")
+            err.print(f"precog: {shown(' '.join(str(error).split()))}")
             if as_json:
-                print_json({"error": error.to_json()})
+                print_json({"question": question, "error": error.to_json()})
+    if not num_asked and not interactive:
+        raise InputError("there is no question on standard input", expected="questions, one a line")
 
 
 def _answer(asker: Asker, question: str, how: AskOptions, as_json: bool) -> None:
     if as_json:
-        print_json(asker.ask(question, how).to_json())
+        print_json({"question": question, **asker.ask(question, how).to_json()})
         return
     answer = asker.ask(question, how, on_text=_streamer())
     print(flush=True)
-    _print_rest(answer)
+    _print_rest(asker, how, answer)
 
 
 def _streamer() -> Callable[[str], None]:
@@ -141,17 +161,21 @@ def _streamer() -> Callable[[str], None]:
         nonlocal anything
         text = text if anything else text.lstrip()
         anything = anything or bool(text)
-        print(text, end="", flush=True)
+        print(visible(text), end="", flush=True)
 
     return show
 
 
-def _print_rest(answer: CorpusAnswer) -> None:
+def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
+    if how.speaks_freely:
+        out.print("[dim]the model's own words, not grounded in the documents[/]")
     if answer.sources:
         out.print()
+    num_used = len(answer.mixture.weights)
     for number, found in enumerate(answer.sources):
         cited = answer.citation is not None and answer.citation.source == number
-        print_source(number + 1, found, answer.citation.span if cited and answer.citation is not None else None)
+        span = answer.citation.span if cited and answer.citation is not None else None
+        print_source(number + 1, found, span, use=_use(answer, number < num_used))
     mixture = answer.mixture
     if len(mixture.weights) > 1:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)
@@ -159,10 +183,28 @@ def _print_rest(answer: CorpusAnswer) -> None:
         out.print(f"[dim]{len(mixture.weights)} contexts, {mixture.rule} ({weights}), {exactly}[/]")
     times = answer.timings
     parts = [f"{name} {human_seconds(value)}" for name, value in _breakdown(answer) if value]
-    out.print(f"[dim]confidence {answer.confidence:.2f}, {answer.tokens_processed} tokens read by the model[/]")
+    out.print(
+        f"[dim]confidence {_confidence(asker, how, answer)}, {answer.tokens_processed} tokens read by the model[/]"
+    )
     out.print(f"[dim]{' + '.join(parts)} = first token after {human_seconds(times.ttft)}[/]")
     startup = f", start-up {human_seconds(times.startup)}" if times.startup else ""
     out.print(f"[dim]total {human_seconds(times.total)}{startup}[/]")
+
+
+def _use(answer: CorpusAnswer, is_used: bool) -> str:
+    if not is_used:
+        return "only found"
+    return "injected" if answer.mode == "inject" else "read"
+
+
+def _confidence(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> str:
+    """With a third decimal and the threshold where it decided."""
+    if not answer.abstained:
+        return f"{answer.confidence:.2f}"
+    threshold = how.min_confidence
+    if threshold is None:
+        threshold = GroundedSettings.from_card(asker.backbone.card.decoding).min_confidence
+    return f"{answer.confidence:.3f}, below {threshold:.3f}"
 
 
 def _breakdown(answer: CorpusAnswer) -> list[tuple[str, float]]:

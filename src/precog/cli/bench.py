@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from precog.bench import decode as decode_bench
@@ -16,7 +15,7 @@ from precog.bench import ttft as ttft_bench
 from precog.bench.model import model_name, open_backbone, state_spec
 from precog.bench.result import Result, Value
 from precog.cli import options
-from precog.cli.output import err, human_bytes, human_seconds, out, print_json
+from precog.cli.output import err, human_bytes, human_seconds, out, print_json, shown
 from precog.config import resolve
 
 app = typer.Typer(help="Measure speed, as ratios to the machine's limits.", no_args_is_help=True)
@@ -163,7 +162,7 @@ def decode(
 
 
 def _say(what: str) -> None:
-    err.print(f"[dim]{escape(what)} …[/]")
+    err.print(f"[dim]{shown(what)} …[/]")
 
 
 def _show(result: Result, *, check: bool = False, as_json: bool) -> int:
@@ -179,7 +178,7 @@ def _print(result: Result) -> None:
     load = "" if machine.load_average is None else f", load {machine.load_average:.1f}"
     out.print(f"[bold]bench {result.name}[/]: {machine.cpu}, {machine.cores} cores{load}, {machine.threads} thread(s)")
     if subject is not None:
-        out.print(f"{escape(subject.name)}: {subject.parameters:,} parameters, {subject.dtype} on {subject.device}")
+        out.print(f"{shown(subject.name)}: {subject.parameters:,} parameters, {subject.dtype} on {subject.device}")
     times = Table("", "median", "10 %", "90 %")
     for name, value in result.values.items():
         if isinstance(value, dict) and "median_sec" in value:
@@ -202,7 +201,7 @@ def _print(result: Result) -> None:
             ratios.add_row(name, f"{ratio.value:.3f}", bound, verdict, ratio.meaning)
         out.print(ratios)
     for note in (*result.notes, *(["quick: these figures measure nothing"] if result.quick else [])):
-        out.print(f"[dim]{escape(note)}[/]")
+        out.print(f"[dim]{shown(note)}[/]")
 
 
 def _rows(name: str, rows: list[dict[str, Value]]) -> Table:
@@ -227,7 +226,7 @@ _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
 
 def _cell(name: str, value: Value) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return "–" if value is None else escape(str(value))
+        return "–" if value is None else shown(str(value))
     for unit, show in _UNITS:
         if name.endswith(unit):
             return show(value)

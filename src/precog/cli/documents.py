@@ -1,26 +1,28 @@
 """``precog list``: the documents of a corpus."""
 
-from rich.markup import escape
-
 from precog.cli import options
-from precog.cli.output import human_bytes, out, print_json
+from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.store import CorpusStore, Document
 
 
 def documents(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     """List the documents of a corpus."""
-    settings = resolve({"corpus": options.text(corpus)})
+    settings = resolve({"corpus": corpus})
     with CorpusStore.open(settings.corpus_folder) as store:
         rows = sorted(store.documents(), key=lambda row: (row.info.source, row.status))
     if as_json:
         print_json({"documents": [_json(row) for row in rows]})
         return 0
     for row in rows:
-        what = f"{row.num_chunks} chunks" if row.status == "indexed" else row.reason or "not finished: index it again"
+        what = (
+            counted(row.num_chunks, "chunk")
+            if row.status == "indexed"
+            else row.reason or "not finished: index it again"
+        )
         colour = {"indexed": "green", "failed": "red", "indexing": "yellow"}[row.status]
-        detail = f"{human_bytes(row.info.size_bytes)}, {escape(what)}"
-        out.print(f"[{colour}]{row.status:<8}[/] {escape(row.info.source)}  [dim]{detail}[/]")
+        detail = f"{human_bytes(row.info.size_bytes)}, {shown(what)}"
+        out.print(f"[{colour}]{row.status:<8}[/] {shown(row.info.source)}  [dim]{detail}[/]")
     return 0
 
 

@@ -31,7 +31,7 @@ def measure() -> None:
 def squad(
     data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
     limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the subset and of the wrong paragraphs.")] = 0,
+    seed: options.Seed = 0,
     context: Annotated[str, typer.Option(metavar="gold|retrieved", help="Where the paragraph comes from.")] = "gold",
     modes: Annotated[str, typer.Option(metavar="M,M,…", help="Modes to run.")] = ",".join(MODES),
     free: Annotated[bool, typer.Option("--free", help="Decode freely instead of grounded.")] = False,

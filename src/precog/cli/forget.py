@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from precog.cli import options
-from precog.cli.output import human_bytes, out, print_json
+from precog.cli.output import human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.forget import forget_document
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -18,18 +17,18 @@ def forget(
     as_json: options.Json = False,
 ) -> int:
     """Remove a document and prove that no byte of it is left."""
-    settings = resolve({"corpus": options.text(corpus)})
+    settings = resolve({"corpus": corpus})
     report = forget_document(settings.corpus_folder, document, load_mistral_tokenizer())
     if as_json:
         print_json(report.to_json())
     else:
         for name in report.forgotten:
-            out.print(f"[bold]forgotten[/] {escape(name)}")
+            out.print(f"[bold]forgotten[/] {shown(name)}")
         out.print(
             f"searched {report.files_searched} files ({human_bytes(report.bytes_searched)}) for "
             f"{report.searched_for} pieces of its text, tokens, keys and states: "
             f"[{'red' if report.hits else 'green'}]{report.hits} found[/]"
         )
         for other in report.outside:
-            out.print(f"[yellow]also said by[/] {escape(str(other['document']))} ({other['windows']} pieces)")
+            out.print(f"[yellow]also said by[/] {shown(str(other['document']))} ({other['windows']} pieces)")
     return 1 if report.hits else 0

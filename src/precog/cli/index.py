@@ -5,11 +5,10 @@ from types import TracebackType
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from precog.cli import options
-from precog.cli.output import err, human_bytes, out, print_json
+from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import ModelChoice
 from precog.corpus.indexing import IndexRequest, index_documents
@@ -70,9 +69,7 @@ def index(
 
     Run it again after files have changed, or after an interruption: only what is new is read.
     """
-    settings = resolve(
-        {"corpus": options.text(corpus), "model": model, "device": device, "threads": threads, "encoder": encoder}
-    )
+    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
     request = IndexRequest(
         paths=tuple(paths or ()),
         corpus=settings.corpus_folder,
@@ -131,7 +128,7 @@ class IndexProgress:
 
     def reading(self, document: str) -> None:
         """A document is opened."""
-        self._bar.update(self._task, description=escape(Path(document).name[-40:]))
+        self._bar.update(self._task, description=shown(Path(document).name[-40:]))
 
     def advance(self, done_bytes: int, num_tokens: int) -> None:
         """How far it is."""
@@ -142,16 +139,16 @@ class IndexProgress:
 
 def _print_remarks(report: IngestReport) -> None:
     for warning in report.warnings:
-        err.print(f"[yellow]note[/] {escape(warning.document)}: {escape(warning.reason)}")
+        err.print(f"[yellow]note[/] {shown(warning.document)}: {shown(warning.reason)}")
     for failure in report.failures:
-        err.print(f"[red]nothing from[/] {escape(failure.document)}: {escape(failure.reason)}")
+        err.print(f"[red]nothing from[/] {shown(failure.document)}: {shown(failure.reason)}")
     if report.missing:
         done = "forgotten" if report.pruned else "still in the corpus; --prune forgets them"
-        shown = ", ".join(report.missing[:_MOST_LISTED]) + (" …" if len(report.missing) > _MOST_LISTED else "")
-        err.print(f"[yellow]vanished[/] ({done}): {escape(shown)}")
+        names = ", ".join(report.missing[:_MOST_LISTED]) + (" …" if len(report.missing) > _MOST_LISTED else "")
+        err.print(f"[yellow]vanished[/] ({done}): {shown(names)}")
     if report.skipped:
         counts = ", ".join(f"{count} × {reason}" for reason, count in report.skipped.items())
-        err.print(f"[dim]passed over: {escape(counts)} (--all reads also what is hidden or ignored)[/]")
+        err.print(f"[dim]passed over: {shown(counts)} (--all reads also what is hidden or ignored)[/]")
 
 
 def print_summary(report: IngestReport, corpus: Path) -> None:
@@ -163,13 +160,14 @@ def print_summary(report: IngestReport, corpus: Path) -> None:
             (report.changed, "changed"),
             (report.unchanged, "unchanged"),
             (report.failed, "failed"),
-            (len(report.missing), "missing"),
+            (len(report.missing) - report.pruned, "missing"),
+            (report.pruned, "pruned"),
         )
         if count
     ]
-    out.print(f"[bold]{escape(str(corpus))}[/]: documents: {', '.join(parts) or 'none'}")
+    out.print(f"[bold]{shown(str(corpus))}[/]: documents: {', '.join(parts) or 'none'}")
     if report.chunks:
         out.print(
-            f"{report.chunks:,} chunks, {report.tokens:,} tokens, {human_bytes(report.bytes)} of documents, "
+            f"{counted(report.chunks, 'chunk')}, {report.tokens:,} tokens, {human_bytes(report.bytes)} of documents, "
             f"{report.tokens_per_sec:,.0f} tokens/s"
         )

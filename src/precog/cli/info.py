@@ -2,10 +2,8 @@
 
 from dataclasses import asdict
 
-from rich.markup import escape
-
 from precog.cli import options
-from precog.cli.output import human_bytes, out, print_json
+from precog.cli.output import human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import settings_of
 from precog.store import CorpusStore
@@ -13,7 +11,7 @@ from precog.store import CorpusStore
 
 def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     """Say what a corpus holds and what made it."""
-    settings = resolve({"corpus": options.text(corpus)})
+    settings = resolve({"corpus": corpus})
     with CorpusStore.open(settings.corpus_folder) as store:
         size, made_with = store.size(), settings_of(store)
         layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
@@ -33,12 +31,13 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
             }
         )
         return 0
-    failed = f", {size.num_failed} failed" if size.num_failed else ""
+    total = size.num_documents + size.num_failed
+    failed = f", {size.num_failed} of them failed" if size.num_failed else ""
     encoder = made_with.encoder or "all-MiniLM-L6-v2 (INT8)"
     kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
     parts = f"text {human_bytes(size.text_bytes)}, keys {human_bytes(size.key_bytes)}"
     lines = [
-        ("documents", f"{size.num_documents}{failed}"),
+        ("documents", f"{total:,}{failed}"),
         ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({made_with.strategy})"),
         ("tokens", f"{size.num_tokens:,}"),
         ("states", f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"),
@@ -47,5 +46,5 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}"),
     ]
     for name, value in lines:
-        out.print(f"[bold]{name:<10}[/] {escape(value)}")
+        out.print(f"[bold]{name:<10}[/] {shown(value)}")
     return 0

@@ -8,14 +8,16 @@ import time
 
 STARTED_SEC = time.perf_counter()
 
-import io  # noqa: E402  # the clock starts first: the time a user waits includes importing
+import errno  # noqa: E402  # the clock starts first: the time a user waits includes importing
 import json  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
+from contextlib import suppress  # noqa: E402
 from importlib import import_module  # noqa: E402
 
-from precog.errors import PrecogError, UsageError  # noqa: E402
+from precog.cli.streams import guarded  # noqa: E402
+from precog.errors import PrecogError, StorageError, UsageError  # noqa: E402
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("precog.cli.index:index", "Read documents once and keep what the model remembers of them."),
@@ -35,27 +37,48 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
 
 INTERRUPTED = 130
+_DISK_ERRORS = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.EMFILE,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its status: 0, 1 failed, 2 wrong usage, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
+    with guarded() as output:
+        status = _status(arguments, output.broken)
+    sys.exit(status)
+
+
+def _status(arguments: list[str], is_closed: bool) -> int:
     try:
+        if is_closed:
+            sys.stdout.write("")  # says so before any work is done for nothing
         status = _run(arguments)
         sys.stdout.flush()
     except PrecogError as error:
-        status = _report(error, arguments)
+        return _report(error, arguments)
     except KeyboardInterrupt:
-        status = _interrupted()
+        status = INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has gone
-        status = 1
+        return 1  # whoever read the output has gone
+    except OSError as error:
+        return _report(_refused(error) if error.errno in _DISK_ERRORS else _bug(error), arguments)
     except Exception as error:
-        status = _report(_bug(error), arguments)
-    sys.exit(status)
+        return _report(_bug(error), arguments)
+    return _interrupted(arguments) if status == INTERRUPTED else status
 
 
 def _run(arguments: list[str]) -> int:
@@ -99,14 +122,12 @@ def _run_command(name: str, arguments: list[str]) -> int:
     try:
         status = get_command(command).main(arguments, prog_name=f"precog {name}", standalone_mode=False)
     except typer.Abort:
-        return _interrupted()
+        return INTERRUPTED
     except Exception as error:
         if not isinstance(error, refusal):
             raise
         message = " ".join(error.format_message().split())  # type: ignore[attr-defined]  # the class has no public name
         raise UsageError(message.rstrip("."), hint=f"see `precog {name} --help`") from error
-    if status == INTERRUPTED:
-        return _interrupted()
     return status if isinstance(status, int) else 0
 
 
@@ -130,9 +151,7 @@ def _help() -> str:
 def _report(error: PrecogError, arguments: Sequence[str]) -> int:
     """One line on stderr; with --json the error object, last on stdout."""
     print(f"precog: {' '.join(str(error).split())}", file=sys.stderr)
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if "--json" in options:
-        print(json.dumps({"error": error.to_json()}, ensure_ascii=False), flush=True)
+    _report_json(error, arguments)
     if _debugging():
         import traceback
 
@@ -148,17 +167,34 @@ def _bug(error: Exception) -> PrecogError:
     wrapped = PrecogError(
         "this is a bug in precog",
         given=f"{type(error).__name__}{place}: {error}",
-        hint="please report it with the output of PRECOG_DEBUG=1; nothing acknowledged was lost",
+        hint="please report it with the output of PRECOG_DEBUG=1",
     )
     wrapped.code = "bug"
     wrapped.__cause__ = error
     return wrapped
 
 
-def _interrupted() -> int:
+def _refused(error: OSError) -> PrecogError:
+    refusal = StorageError("a file or folder cannot be used", given=error.filename, hint=error.strerror)
+    refusal.__cause__ = error
+    return refusal
+
+
+def _interrupted(arguments: Sequence[str]) -> int:
     after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
-    print(f"{after_echo}precog: interrupted; what was acknowledged is kept, run it again to go on", file=sys.stderr)
+    error = PrecogError("interrupted", hint="what was acknowledged is kept, run it again to go on")
+    error.code = "interrupted"
+    print(f"{after_echo}precog: {error}", file=sys.stderr)
+    _report_json(error, arguments)
     return INTERRUPTED
+
+
+def _report_json(error: PrecogError, arguments: Sequence[str]) -> None:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--json" not in options:
+        return
+    with suppress(StorageError, BrokenPipeError):  # then it is this stream that the line on stderr is about
+        print(json.dumps({"error": error.to_json()}, ensure_ascii=False), flush=True)
 
 
 def _debugging() -> bool:

@@ -1,11 +1,9 @@
 """``precog models``: what can be named with --model."""
 
-from rich.markup import escape
-
 from precog.backbones.registry import installed_models
 from precog.backbones.tenns.checkpoint import read_card
 from precog.cli import options
-from precog.cli.output import human_bytes, out, print_json
+from precog.cli.output import human_bytes, out, print_json, shown
 from precog.errors import ModelError
 
 FLOAT16_BYTES = 2
@@ -37,9 +35,9 @@ def models(as_json: options.Json = False) -> int:
         out.print("no model is installed; --model takes a folder, too")
     for row in rows:
         if row["error"]:
-            out.print(f"[bold]{escape(str(row['name']))}[/] [red]{escape(str(row['error']))}[/]")
+            out.print(f"[bold]{shown(str(row['name']))}[/] [red]{shown(str(row['error']))}[/]")
             continue
         sizes = f"state {human_bytes(int(str(row['state_bytes'])))}, {human_bytes(int(str(row['disk_bytes'])))} on disk"
-        out.print(f"[bold]{escape(str(row['name']))}[/] {row['layers']} × {row['width']}, {sizes}", end="  ")
-        out.print(f"[dim]{escape(str(row['folder']))}[/]")
+        out.print(f"[bold]{shown(str(row['name']))}[/] {row['layers']} × {row['width']}, {sizes}", end="  ")
+        out.print(f"[dim]{shown(str(row['folder']))}[/]")
     return 0

@@ -1,12 +1,11 @@
 """Options that several commands share, as types: one spelling and one line of help for all of them."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 Corpus = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--corpus", metavar="DIR", help="Corpus folder \\[env: PRECOG_CORPUS].", show_default=False),
 ]
 Model = Annotated[
@@ -42,9 +41,7 @@ Retrieval = Annotated[
         show_default=False,
     ),
 ]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Of the random numbers.", min=0, max=2**63 - 1)
+]  # as torch and numpy take it
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, last on stdout.")]
-
-
-def text(path: Path | None) -> str | None:
-    """A path as the settings take it."""
-    return None if path is None else str(path)

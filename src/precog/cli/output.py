@@ -2,12 +2,15 @@
 
 import json
 import math
+import unicodedata
 from collections.abc import Mapping
 
 from rich.console import Console
+from rich.markup import escape
 
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
+_TURNS = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
 
 
 def print_json(value: Mapping[str, object]) -> None:
@@ -21,6 +24,36 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def visible(text: str) -> str:
+    """A text of others with its control characters as pictures or numbers, so that it cannot steer a terminal.
+
+    Line feeds and tabs stay. Characters that turn the direction of writing are shown by number, too.
+    """
+    return "".join(char if char in "\n\t" or not _steers(char) else _picture(char) for char in text)
+
+
+def shown(text: str) -> str:
+    """A text of others as rich prints it: visible, and never taken for markup."""
+    return escape(visible(text))
+
+
+def _steers(char: str) -> bool:
+    if char.isprintable():
+        return False
+    return unicodedata.category(char) in ("Cc", "Cs") or unicodedata.bidirectional(char) in _TURNS
+
+
+def _picture(char: str) -> str:
+    if char < " ":
+        return chr(0x2400 + ord(char))
+    return "\u2421" if char == "\x7f" else f"\\u{ord(char):04x}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 chunk", "2,000 chunks"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def human_bytes(num_bytes: int | float) -> str:

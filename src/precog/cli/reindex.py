@@ -41,9 +41,7 @@ def reindex(
     With only --encoder the states are kept and new keys are made. With nothing at all every state is made anew,
     which repairs damaged ones.
     """
-    settings = resolve(
-        {"corpus": options.text(corpus), "model": model, "device": device, "threads": threads, "encoder": encoder}
-    )
+    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
     request = ReindexRequest(
         corpus=settings.corpus_folder,
         model=ModelChoice(settings.model, settings.device, settings.threads),

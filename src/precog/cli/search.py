@@ -19,8 +19,12 @@ def search(
     encoder: options.Encoder = None,
     as_json: options.Json = False,
 ) -> int:
-    """Find chunks for a question, without a model."""
-    settings = resolve({"corpus": options.text(corpus), "retrieval": retrieval, "encoder": encoder})
+    """Find chunks for a question, without a model.
+
+    A score orders the chunks of one question. With hybrid retrieval it is relative to the best found: 1 is first in
+    meaning and in words, and says nothing of how well that chunk answers.
+    """
+    settings = resolve({"corpus": corpus, "retrieval": retrieval, "encoder": encoder})
     with Searcher(settings.corpus_folder, encoder=settings.encoder, retrieval=settings.retrieval) as searcher:
         result = searcher.search(question, top_k)
     if as_json:

@@ -1,26 +1,26 @@
 """How a retrieved chunk looks on a terminal."""
 
-from rich.markup import escape
-
-from precog.cli.output import out
+from precog.cli.output import out, shown
 from precog.corpus.search import Found
 
 _SNIPPET_CHARS = 240
 
 
-def print_source(number: int, found: Found, answer: tuple[int, int] | None = None) -> None:
+def print_source(number: int, found: Found, answer: tuple[int, int] | None = None, *, use: str = "") -> None:
     """Document, page, characters and score of a chunk, and some of its text.
 
     Args:
         number: 1-based.
         found: the chunk.
         answer: characters of the document that are the answer; shown in bold where they are in this chunk.
+        use: what became of it, such as "injected".
     """
     info = found.chunk.info
     page = f", page {info.page}" if info.page is not None else ""
     span = answer or info.span
     place = f"{found.chunk.source}{page}, characters {span[0]}–{span[1]}"
-    out.print(f"[bold cyan]{number}[/] {escape(place)}  [dim]score {found.hit.score:.3f}[/]")
+    used = f", {use}" if use else ""
+    out.print(f"[bold cyan]{number}[/] {shown(place)}  [dim]score {found.hit.score:.3f}{used}[/]")
     out.print(f"   {_snippet(info.text, info.span[0], answer)}")
 
 
@@ -37,4 +37,4 @@ def _snippet(text: str, offset: int, answer: tuple[int, int] | None) -> str:
 
 
 def _one_line(text: str) -> str:
-    return escape(" ".join(text.split("\n")))
+    return shown(" ".join(text.split("\n")))

@@ -48,7 +48,7 @@ def train(
             raise UsageError("--set takes KEY=VALUE", given=text, expected="such as lr=1e-3")
         try:
             values[key] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             values[key] = value
     last = start(
         TennsConfig.preset(preset),

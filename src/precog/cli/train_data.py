@@ -26,7 +26,7 @@ def train_data(
     stream: Annotated[bool, typer.Option("--stream", help="Also write token streams.")] = False,
     workers: Annotated[int, typer.Option(help="Processes.")] = os.cpu_count() or 1,
     slices: Annotated[int, typer.Option(help="Jobs per text file.")] = 12,
-    seed: Annotated[int, typer.Option(help="Of every choice.")] = 0,
+    seed: options.Seed = 0,
     max_questions_per_chunk: Annotated[int, typer.Option(help="Questions made from one chunk.")] = 12,
     counterfactual: Annotated[float, typer.Option(help="Share of chunks with replaced entities.")] = 0.5,
     rows: Annotated[int, typer.Option("--show", metavar="N", help="Print so many rows of every set.")] = 0,

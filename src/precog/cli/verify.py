@@ -1,36 +1,41 @@
 """``precog verify``: proof for this model and this corpus."""
 
+import time
+from types import TracebackType
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from precog.cli import options
-from precog.cli.output import err, out, print_json
+from precog.cli.output import counted, err, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import ModelChoice
 from precog.corpus.verify import DEFAULT_CHUNKS, VerifyReport, verify_corpus
 
 _MOST_LISTED = 20
+_SILENCE_SEC = 5.0
 
 
 def verify(
     corpus: options.Corpus = None,
     model: options.Model = None,
     chunks: Annotated[
-        int, typer.Option(metavar="N", help="Chunks to read, spread over the corpus.", min=1)
+        int, typer.Option(metavar="N", help="Chunks to read, spread over the corpus: about half a minute each.", min=1)
     ] = DEFAULT_CHUNKS,
     device: options.Device = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> int:
-    """Prove that continuing from a stored state equals reading the text, and check every stored record."""
-    settings = resolve({"corpus": options.text(corpus), "model": model, "device": device, "threads": threads})
+    """Prove that continuing from a stored state equals reading the text, and check every stored record.
+
+    Takes about half a minute a chunk on two cores; every record is checked besides, whatever --chunks says.
+    """
+    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads})
     choice = ModelChoice(settings.model, settings.device, settings.threads)
-    with err.status("loading the model") as status:
-        report = verify_corpus(settings.corpus_folder, model=choice, num_chunks=chunks, on_step=status.update)
+    with Steps("loading the model") as steps:
+        report = verify_corpus(settings.corpus_folder, model=choice, num_chunks=chunks, on_step=steps.say)
     for violation in report.violations[:_MOST_LISTED]:
-        err.print(f"[red]violation[/] {escape(violation)}")
+        err.print(f"[red]violation[/] {shown(violation)}")
     if len(report.violations) > _MOST_LISTED:
         err.print(f"[red]and {len(report.violations) - _MOST_LISTED} more[/]")
     if as_json:
@@ -40,10 +45,37 @@ def verify(
     return 0 if report.ok else 1
 
 
+class Steps:
+    """What is being done, on stderr: one changing line on a terminal, elsewhere one line a step at most every 5 s."""
+
+    def __init__(self, first: str) -> None:
+        self._status = err.status(shown(first)) if err.is_terminal else None
+        self._said_sec = time.monotonic()
+
+    def __enter__(self) -> "Steps":
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, step: str) -> None:
+        """A step begins."""
+        if self._status is not None:
+            self._status.update(shown(step))
+        elif time.monotonic() - self._said_sec >= _SILENCE_SEC:
+            self._said_sec = time.monotonic()
+            err.print(f"[dim]{shown(step)}[/]")
+
+
 def _print_report(report: VerifyReport) -> None:
     found = report.conformance
     out.print(
-        f"[bold]{escape(report.model)}[/], fingerprint {report.fingerprint[:12]}, computed in {report.encoding_dtype}"
+        f"[bold]{shown(report.model)}[/], fingerprint {report.fingerprint[:12]}, computed in {report.encoding_dtype}"
     )
     rows = [("fresh states, FP32", found.exact), ("live states at other cuts", found.live)]
     rows += [(f"{name} states", comparison) for name, comparison in found.coded.items()]
@@ -52,5 +84,8 @@ def _print_report(report: VerifyReport) -> None:
             f"  {name:<26} max |Δlogit| {comparison.max_abs_logit_error:.2e}, same first choice at "
             f"{100 * comparison.argmax_agreement:.1f} % of {comparison.positions} positions"
         )
-    out.print(f"  {report.chunks_checked} chunks, {found.cuts} cuts, {report.records_checked} records checked")
+    out.print(
+        f"  {counted(report.chunks_checked, 'chunk')}, {counted(found.cuts, 'cut')}, "
+        f"{counted(report.records_checked, 'record')} checked"
+    )
     out.print("[bold green]ok[/]" if report.ok else f"[bold red]{len(report.violations)} violations[/]")

@@ -17,7 +17,8 @@ class IgnoreRules:
         self._root = Path(os.path.abspath(root))
         self._specs: dict[Path, GitIgnoreSpec | None] = {}
         self._top = self._root
-        repository = next((folder for folder in (self._root, *self._root.parents) if (folder / ".git").exists()), None)
+        around = (self._root, *self._root.parents)
+        repository = next((folder for folder in around if os.path.exists(folder / ".git")), None)
         if repository is not None and not self._ignored_above(repository):
             self._top = repository
 

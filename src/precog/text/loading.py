@@ -33,7 +33,7 @@ def load_document(source: Source) -> Document:
 
     Raises:
         DocumentError: it cannot be opened, is empty, binary, or of a format that is not read. What only reading shows
-            (damage, a scan, an empty text) is raised by `Document.blocks`. Either names the source.
+            (damage, a change, a scan, an empty text) is raised by `Document.blocks`. Either names the source.
     """
     try:
         return _load(source)
@@ -45,7 +45,10 @@ def load_document(source: Source) -> Document:
 
 def _load(source: Source) -> Document:
     with source.open() as stream:
+        version = source.version(stream)
         facts = survey(stream)
+        if source.version(stream) != version:
+            raise _changed()
     if facts.num_bytes == 0:
         raise DocumentError("the file is empty")
     found = recognise(source.name, facts.head)
@@ -59,14 +62,18 @@ def _load(source: Source) -> Document:
             encoding = declared_encoding(facts.head) or encoding
 
     def drafts(warn: Warn) -> Iterator[Draft]:
-        return _drafts(source, found, encoding, certain, warn)
+        return _drafts(source, version, found, encoding, certain, warn)
 
     return Document(source.name, found.media_type, facts.sha256, drafts, encoding)
 
 
-def _drafts(source: Source, found: Format, encoding: str, certain: bool, warn: Warn) -> Iterator[Draft]:
+def _drafts(
+    source: Source, version: tuple[int, int, int], found: Format, encoding: str, certain: bool, warn: Warn
+) -> Iterator[Draft]:
     try:
-        with source.open() as stream:
+        with source.open() as watched, source.open() as stream:  # the readers of formats may close theirs
+            if source.version(stream) != version:
+                raise _changed()
             if found.family == "pdf":
                 yield from pdf(stream, warn)
             elif found.family == "docx":
@@ -76,6 +83,8 @@ def _drafts(source: Source, found: Format, encoding: str, certain: bool, warn: W
                 if not certain:
                     lines = _watched(lines, encoding, warn)
                 yield from _OF_LINES[found.family](lines)
+            if source.version(watched) != version:
+                raise _changed()
     except DocumentError as error:
         raise _named(error, source) from error
     except OSError as error:
@@ -83,6 +92,10 @@ def _drafts(source: Source, found: Format, encoding: str, certain: bool, warn: W
     except Exception as error:  # whatever a damaged file makes a parser of others raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise DocumentError("it is damaged", given=f"{source.name}, {reason}") from error
+
+
+def _changed() -> DocumentError:
+    return DocumentError("it changed while it was read", hint="index it again")
 
 
 def _watched(lines: Iterable[str], encoding: str, warn: Warn) -> Iterator[str]:

@@ -3,6 +3,7 @@
 Nothing is read here but names, links and `.gitignore` files. What is passed over is counted by reason.
 """
 
+import errno
 import glob
 import os
 import stat
@@ -14,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-from precog.errors import DocumentError, InputError
+from precog.config import expanded
+from precog.errors import DocumentError, InputError, StorageError
 from precog.text.encoding import is_binary
 from precog.text.formats import is_known_ending, recognise
 from precog.text.ignored import IgnoreRules
@@ -31,14 +33,29 @@ _KEY_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".p8", ".jks", ".keystore", ".kd
 
 
 class Spool:
-    """A copy of a stream on disk that has no name, so that it can be read more than once and vanishes with us."""
+    """A copy of a stream on disk that has no name, so that it can be read more than once and vanishes with us.
+
+    Attributes:
+        num_bytes: how long it is.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
-        with TemporaryFile() as copy:
-            while data := stream.read(_READ_BYTES):
-                copy.write(data)
-            copy.flush()
-            self._descriptor = os.dup(copy.fileno())
+        """Reads the stream to its end.
+
+        Raises:
+            InputError: it cannot be read.
+            StorageError: there is no room for the copy.
+        """
+        self.num_bytes = 0
+        try:
+            with TemporaryFile(buffering=0) as copy:
+                while data := _next_of(stream):
+                    self.num_bytes += len(data)
+                    while data:
+                        data = data[copy.write(data) :]
+                self._descriptor = os.dup(copy.fileno())
+        except OSError as error:
+            raise StorageError("no copy can be kept of what is piped in", hint=error.strerror) from error
 
     def open(self) -> BinaryIO:
         """The copy from its beginning; one reader at a time."""
@@ -49,6 +66,13 @@ class Spool:
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
             os.close(self._descriptor)
+
+
+def _next_of(stream: BinaryIO) -> bytes:
+    try:
+        return stream.read(_READ_BYTES)
+    except OSError as error:
+        raise InputError("what is piped in cannot be read", hint=error.strerror) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +103,13 @@ class Source:
         except OSError as error:
             raise DocumentError("it cannot be opened", given=self.name, hint=error.strerror) from error
 
+    def version(self, stream: BinaryIO) -> tuple[int, int, int]:
+        """What tells that its bytes are others now: number, size and time of the opened file; zeros for a copy."""
+        if self.path is None:
+            return 0, 0, 0
+        facts = os.fstat(stream.fileno())
+        return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
 
 @dataclass(frozen=True, slots=True)
 class SourceList:
@@ -103,7 +134,8 @@ def file_source(path: Path) -> Source:
     """One file, whatever its name.
 
     Raises:
-        InputError: it is missing or is a folder.
+        InputError: it is missing, a folder or a device, or a pipe that nobody writes into.
+        StorageError: there is no room for a copy of what a pipe says.
     """
     try:
         mode = path.stat().st_mode
@@ -112,9 +144,41 @@ def file_source(path: Path) -> Source:
     if stat.S_ISDIR(mode):
         raise InputError("it is a folder, not a file", given=printable_path(path))
     if not stat.S_ISREG(mode):
-        with path.open("rb") as stream:
-            return Source(printable_path(path), spool=Spool(stream))
+        return Source(printable_path(path), spool=_spool_of_pipe(path, mode))
     return Source(printable_path(path), path)
+
+
+def _spool_of_pipe(path: Path, mode: int) -> Spool:
+    name = printable_path(path)
+    if not stat.S_ISFIFO(mode):
+        what = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
+        raise InputError(f"it is {what}, not a file", given=name, hint="`precog index -` reads standard input")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening waits for a writer that may never come
+        os.set_blocking(descriptor, True)
+    except OSError as error:
+        raise InputError("the pipe cannot be opened", given=name, hint=error.strerror) from error
+    with os.fdopen(descriptor, "rb") as stream:
+        spool = Spool(stream)
+    if not spool.num_bytes:
+        hint = "start the writer first, or write `… | precog index -`"
+        raise InputError("nothing is written into this pipe", given=name, hint=hint)
+    return spool
+
+
+def _spool_of_stdin(stdin: BinaryIO | None) -> Spool:
+    if stdin is None:
+        if sys.stdin is None:
+            raise InputError("standard input is closed", expected="a document")
+        stdin = sys.stdin.buffer
+    try:
+        facts = os.fstat(stdin.fileno())
+        is_device = stat.S_ISBLK(facts.st_mode) or (stat.S_ISCHR(facts.st_mode) and not stdin.isatty())
+        if is_device and facts.st_rdev != os.stat(os.devnull).st_rdev:
+            raise InputError("standard input is a device", expected="a document")
+    except OSError:
+        pass  # no file of the system: its end is its own affair
+    return Spool(stdin)
 
 
 def find_sources(
@@ -133,7 +197,9 @@ def find_sources(
         stdin: read for "-"; default the process's own.
 
     Raises:
-        InputError: an argument names nothing.
+        UsageError: an argument is empty, or the home folder of nobody.
+        InputError: an argument names nothing, or nothing that can be read.
+        StorageError: there is no room for a copy of standard input.
     """
     found: dict[str, Source] = {}
     skipped: Counter[str] = Counter()
@@ -145,10 +211,10 @@ def find_sources(
 
 def _expand(argument: str | Path, include_all: bool, skipped: Counter[str], stdin: BinaryIO | None) -> Iterator[Source]:
     if argument == "-":
-        yield Source("stdin", spool=Spool(stdin if stdin is not None else sys.stdin.buffer))
+        yield Source("stdin", spool=_spool_of_stdin(stdin))
         return
-    path = Path(argument).expanduser()
-    if path.is_dir():
+    path = expanded(argument)
+    if os.path.isdir(path):
         yield from _walk(path, include_all, skipped)
     elif os.path.lexists(path):
         if _is_key(path.name) and not include_all:
@@ -158,7 +224,11 @@ def _expand(argument: str | Path, include_all: bool, skipped: Counter[str], stdi
     elif glob.has_magic(str(path)):
         yield from _expand_glob(path, include_all, skipped)
     else:
-        raise InputError("there is no such file or folder", given=printable_path(path))
+        try:
+            os.lstat(path)
+        except OSError as error:
+            hint = None if error.errno == errno.ENOENT else error.strerror
+            raise InputError("there is no such file or folder", given=printable_path(path), hint=hint) from error
 
 
 def _expand_glob(pattern: Path, include_all: bool, skipped: Counter[str]) -> Iterator[Source]:
@@ -172,12 +242,12 @@ def _expand_glob(pattern: Path, include_all: bool, skipped: Counter[str]) -> Ite
     for match in matches:
         if any(folder in match.parents for folder in folders) or match == root:
             continue
-        if match.is_dir() and not match.is_symlink() and "**" in pattern.parts:
+        if os.path.isdir(match) and not os.path.islink(match) and "**" in pattern.parts:
             continue  # its files match by themselves
         reason = _reason_along(root, match, rules, include_all)
         if reason:
             skipped[reason] += 1
-        elif match.is_dir():
+        elif os.path.isdir(match):
             folders.append(match)
             yield from _walk(match, include_all, skipped)
         else:
@@ -247,7 +317,7 @@ def _reason(path: Path, real_root: str, rules: IgnoreRules, include_all: bool) -
         return ""
     if not is_folder and _is_key(name):
         return "key or password file"
-    if is_folder and (name in _ENVIRONMENTS or any((path / mark).exists() for mark in _ENVIRONMENT_MARKS)):
+    if is_folder and (name in _ENVIRONMENTS or any(os.path.exists(path / mark) for mark in _ENVIRONMENT_MARKS)):
         return "environment"
     if name.startswith((".", "~$")):  # "~$" opens the lock files of office programs
         return "hidden"

@@ -19,6 +19,7 @@ for _name in ("trafilatura", "htmldate", "justext", "courlan"):
 
 _MAX_CHARS = 64 << 20
 _MIN_SHARE = 0.2
+_KEPT_DEPTH = 254  # the parser drops everything from the first element inside 255 others to the end of the page
 _SILENT = ("script", "style", "noscript", "template", "head", "svg", "iframe", "object", "nav", "form", "button")
 _INLINE = frozenset({"hi", "ref", "lb", "del", "graphic", "ab"})
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
@@ -28,7 +29,7 @@ def html(lines: Iterable[str]) -> Iterator[Draft]:
     """Reads a web page; where no main text is found or most would be lost, all its visible text is taken.
 
     Raises:
-        DocumentError: it is larger than 64 M characters or no HTML.
+        DocumentError: it is larger than 64 M characters, nested deeper than the parser keeps, or no HTML.
     """
     parts = []
     num_chars = 0
@@ -58,12 +59,24 @@ def _parse(page: str) -> tuple[_Element | None, str, list[str]]:
             tree = load_html(page)
             if tree is None:
                 return None, "", [" ".join(page.split())]
+            if _depth(tree) > _KEPT_DEPTH:
+                raise DocumentError("it is HTML nested too deeply", expected=f"at most {_KEPT_DEPTH} elements deep")
             title = " ".join((tree.findtext(".//title") or "").split())
             visible = _visible(tree)
             found = bare_extraction(tree, favor_recall=True, include_tables=True, include_comments=False, as_dict=False)
+    except DocumentError:
+        raise
     except Exception as error:  # a damaged page can raise anything from inside the parsers
         raise DocumentError("it is damaged HTML", given=" ".join(str(error).split())[:200]) from error
     return getattr(found, "body", None), title, visible
+
+
+def _depth(tree: _Element) -> int:
+    depth = deepest = 0
+    for event, _ in etree.iterwalk(tree, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _visible(tree: _Element) -> list[str]:
