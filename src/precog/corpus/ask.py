@@ -19,7 +19,7 @@ from precog.engine.grounded import GroundedSettings, Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.sampling import Sampling
 from precog.engine.templates import question_segment
-from precog.errors import CorpusError, UsageError
+from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
 from precog.state import LayerSubset, compose
 from precog.store import Record
@@ -72,7 +72,7 @@ class AskOptions:
             raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
         if not self.speaks_freely and self.sampling != Sampling():
             hint = "add --free, or leave --temperature, --top-p, --sample-top-k and --seed away"
-            raise UsageError("a grounded answer is searched, not sampled", given=self.sampling, hint=hint)
+            raise UsageError("a grounded answer is searched, not sampled", hint=hint)
 
     @property
     def speaks_freely(self) -> bool:
@@ -268,7 +268,13 @@ class Asker:
         for member, first in span.occurrences:
             chunk = members[member].chunk
             read = chunk.info.context + chunk.info.text
-            _, offsets = self.backbone.tokenizer.encode_with_offsets(read)
+            ids, offsets = self.backbone.tokenizer.encode_with_offsets(read)
+            if tuple(ids[first : first + span.length]) != span.token_ids:
+                raise DamagedCorpusError(
+                    "a chunk's text is not what its state has read",
+                    given=f"{chunk.source}, chunk {chunk.info.ordinal}",
+                    hint="index the documents again into a new folder",
+                )
             start, end = offsets[first][0], offsets[first + span.length - 1][1]
             text = text or read[start:end].strip()
             place = characters_of(chunk, start, end)
