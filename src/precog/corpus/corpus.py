@@ -143,7 +143,8 @@ def index_source(store: CorpusStore, encoder_fingerprint: str) -> IndexSource:
     def texts(wanted: Sequence[int] | None) -> Iterable[tuple[int, str]]:
         return ((entry.chunk_id, entry.context + entry.text) for entry in store.iter_texts(wanted))
 
-    return IndexSource(store.visible_chunk_ids, keys, texts, store.generation, encoder_fingerprint, store.key_dim)
+    tag = f"{encoder_fingerprint} {store.corpus_id}"  # the files of another corpus are of the same encoder, too
+    return IndexSource(store.visible_chunk_ids, keys, texts, store.generation, tag, store.key_dim)
 
 
 def refresh_index(store: CorpusStore, encoder_fingerprint: str) -> None:

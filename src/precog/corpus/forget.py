@@ -13,7 +13,7 @@ import numpy as np
 
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.corpus.traces import Needles
-from precog.errors import DamagedStateError, InputError
+from precog.errors import BusyError, CorpusError, DamagedCorpusError, DamagedStateError, InputError
 from precog.store import Chunk, CorpusStore, Document
 from precog.text.sources import printable_path
 from precog.text.tokenizer import Tokenizer
@@ -66,37 +66,64 @@ def forget_document(corpus: Path, name: str, tokenizer: Tokenizer) -> ForgetRepo
         name: the document's source as ``precog list`` shows it, or its path.
         tokenizer: of the model that made the corpus.
 
+    A run that was killed, or refused because a reader held the catalogue's log, is finished by the same command: the
+    text is gone by then, so what is left to search for is the name.
+
     Raises:
         InputError: there is no such document.
         BusyError: another process writes, or a reader still holds what was deleted.
     """
     with CorpusStore.open(corpus, write=True) as store:
         rows = _rows(store, name)
+        sources = list(dict.fromkeys(row.info.source for row in rows))
         said, states = _traces(store, rows, tokenizer)
-        with store.batch() as batch:
-            for row in rows:
-                batch.delete_document(row.id)
-        refresh_index(store, settings_of(store).encoder_fingerprint)
+        if rows:
+            with store.batch() as batch:
+                batch.note_forgetting([name, *sources, *(source.rpartition("/")[2] for source in sources)])
+                for row in rows:
+                    batch.delete_document(row.id)
+        else:
+            said.append(name.encode("utf-8", "surrogatepass"))
+        try:
+            refresh_index(store, settings_of(store).encoder_fingerprint)
+        except DamagedCorpusError:  # of another document; the index files must not outlive this one
+            store.drop_index()
         store.scrub()
         needles, outside = _told_apart(store, said, states, tokenizer)
+    searched = _search(corpus, needles)
+    with contextlib.suppress(BusyError), CorpusStore.open(corpus, write=True) as store:
+        store.settle_forgetting(name)
+    return ForgetReport(sources or [name], *searched, outside)
+
+
+def _search(corpus: Path, needles: Needles) -> tuple[int, int, int, int, list[str]]:
+    """Files and bytes that were searched, for how many strings, how many of them are there, and where."""
     hits: set[bytes] = set()
-    files = [path for path in sorted(corpus.rglob("*")) if path.is_file() and not path.is_symlink()]
-    num_bytes = 0
+    num_files = num_bytes = 0
     hit_files = []
-    for path in files:
-        found, size = needles.found_in_file(path)
-        num_bytes += size
+    for path in sorted(corpus.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        try:
+            found, size = needles.found_in_file(path)
+        except FileNotFoundError:  # SQLite's log, which goes with the last reader
+            continue
+        except OSError as error:
+            raise CorpusError("a file of the corpus cannot be read", given=f"{path} ({error.strerror})") from error
+        num_files, num_bytes = num_files + 1, num_bytes + size
         hits |= found
         if found:
             hit_files.append(str(path))
-    forgotten = list(dict.fromkeys(row.info.source for row in rows))
-    return ForgetReport(forgotten, len(files), num_bytes, len(needles), len(hits), hit_files, outside)
+    return num_files, num_bytes, len(needles), len(hits), hit_files
 
 
 def _rows(store: CorpusStore, name: str) -> list[Document]:
+    """The document's rows; none when they are gone and only their traces are left to be removed."""
     for source in (name, printable_path(Path(name))):
         if rows := store.find_documents(source):
             return rows
+    if store.is_forgetting(name):
+        return []
     known = [row.info.source for row in store.documents()]
     named = [source for source in known if source.rpartition("/")[2] == name]
     if len(set(named)) == 1:
@@ -112,21 +139,21 @@ def _traces(
     """What only exists because these documents were read: names, text, token ids and keys; and, by id, states."""
     said = [row.info.source.encode("utf-8", "surrogatepass") for row in rows]
     states: dict[int, list[bytes]] = {}
-    chunk_ids = set()
     for row in rows:
-        for chunk in store.chunks_of(row.id):
-            chunk_ids.add(chunk.id)
+        for chunk in store.checked_chunks_of(row.id):
+            # what is damaged cannot be searched for, and goes all the same
+            if isinstance(chunk, DamagedCorpusError):
+                continue
             said += _windows(chunk, tokenizer, store.layout.token_width)
-            with contextlib.suppress(
-                DamagedStateError
-            ):  # what is damaged cannot be searched for, and goes all the same
+            with contextlib.suppress(DamagedStateError, DamagedCorpusError):
                 state = store.read_state(chunk.id).state
                 middle = len(state) // 2
                 samples = (state[:_SAMPLE_BYTES], state[middle : middle + _SAMPLE_BYTES])
                 states[chunk.state_id] = [sample.tobytes() for sample in samples]
-    for entry in store.iter_keys(sorted(chunk_ids)):
-        for width in _KEY_DTYPES:
-            said += [vector.astype(width).tobytes()[:_SAMPLE_BYTES] for vector in entry.keys]
+        for entry in store.checked_keys_of(row.id):
+            if not isinstance(entry, DamagedCorpusError):
+                for width in _KEY_DTYPES:
+                    said += [vector.astype(width).tobytes()[:_SAMPLE_BYTES] for vector in entry.keys]
     return said, states
 
 
@@ -151,16 +178,19 @@ def _told_apart(
     outside: list[dict[str, object]] = []
     for row in store.documents():
         found = needles.found_in(row.info.source.encode("utf-8", "surrogatepass"))
-        for chunk in store.chunks_of(row.id):
+        for chunk in store.checked_chunks_of(row.id):
+            if isinstance(chunk, DamagedCorpusError):
+                continue
             text = chunk.info.context + chunk.info.text
             found |= needles.found_in(text.encode("utf-8", "surrogatepass"))
             found |= needles.found_in(np.array(tokenizer.encode(text), f"<u{store.layout.token_width}").tobytes())
             states.pop(chunk.state_id, None)
+        for entry in store.checked_keys_of(row.id):
+            if not isinstance(entry, DamagedCorpusError):
+                for width in _KEY_DTYPES:
+                    elsewhere |= needles.found_in(entry.keys.astype(width).tobytes())
         if found:
             outside.append({"document": row.info.source, "windows": len(found)})
             elsewhere |= found
-    for entry in store.iter_keys():
-        for width in _KEY_DTYPES:
-            elsewhere |= needles.found_in(entry.keys.astype(width).tobytes())
     wanted = [text for text in said if text not in elsewhere]
     return Needles([*wanted, *(sample for samples in states.values() for sample in samples)]), outside

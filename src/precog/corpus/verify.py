@@ -1,12 +1,13 @@
 """``precog verify``: this model and this corpus, held to what the product claims.
 
 Chunks of the corpus are read in one pass with a question, the first of them with questions of every length, and the
-logits compared with those that the stored state gives; then every stored record is read, its checksum recomputed and
-its fingerprint compared. ``bound.fp32`` is on logits; ``bound.fp16`` is what the relative error of a state is expected
-to stay within while the question is read, and each stored real is held to its codec's own bound (`max_codec_error`, in
-units of it).
+logits compared with those that the stored state gives; then the checksums of all rows and keys of the catalogue are
+compared, and every stored record is read, its checksum recomputed and its fingerprint compared. ``bound.fp32`` is on
+logits; ``bound.fp16`` is what the relative error of a state is expected to stay within while the question is read, and
+each stored real is held to its codec's own bound (`max_codec_error`, in units of it).
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from precog.backbones.protocol import Backbone
 from precog.corpus.corpus import ModelChoice, StateReader, open_model, settings_of
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND, Comparison, Conformance, verify_chunk
 from precog.engine.templates import question_segment
-from precog.errors import CorpusError, DamagedStateError
+from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
 from precog.state import LayerSubset
 from precog.store import Chunk, CorpusStore
 
@@ -124,7 +125,7 @@ def verify_corpus(
             say(f"reading chunk {number + 1} of {len(chosen)}")
             try:
                 record = store.read_state(chunk.id)
-            except DamagedStateError:
+            except (DamagedStateError, DamagedCorpusError):
                 continue  # reported below, with every other record
             label = f"{chunk.source}, chunk {chunk.info.ordinal}"
             found = found.joined(
@@ -143,6 +144,8 @@ def verify_corpus(
             )
             if record.token_ids.tolist() != backbone.tokenizer.encode(chunk.info.context + chunk.info.text):
                 violations.append(f"{label}: the stored tokens are not those of the stored text")
+        say("checking the catalogue")
+        violations += (" ".join(line.split()) for line in store.complaints())
         say("checking every record")
         num_records = 0
         for location, record_or_error in store.iter_records():
@@ -178,4 +181,8 @@ def _spread(store: CorpusStore, count: int) -> list[Chunk]:
         raise CorpusError("there is nothing in this corpus yet", given=store.path, hint=hint)
     step = max(1, len(ids) // max(1, count))
     chosen = ids[::step][:count]
-    return list(store.chunks(chosen).values())
+    chunks: list[Chunk] = []
+    for chunk_id in chosen:
+        with contextlib.suppress(DamagedCorpusError):  # reported with every other row
+            chunks += store.chunks([chunk_id]).values()
+    return chunks

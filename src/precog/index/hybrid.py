@@ -63,7 +63,7 @@ class IndexSource:
         keys: ``(chunk id, keys)`` of the chunks asked for, or of all for None.
         texts: ``(chunk id, text)`` likewise.
         generation: of the catalogue.
-        tag: whatever an index file must agree with: the encoder's fingerprint.
+        tag: whatever an index file must agree with: the encoder's fingerprint and the id of the corpus.
         dim: width of a key.
     """
 

@@ -127,15 +127,15 @@ class Batch:
         self._known(document_id)
         self._catalogue.delete_document(document_id)
 
-    def note_forgetting(self, sources: Iterable[str]) -> None:
-        """Writes down, in the step that deletes them, that all traces of these documents are to be removed.
+    def note_forgetting(self, names: Iterable[str]) -> None:
+        """Writes down, in the step that deletes it, that all traces of a document are to be removed.
 
         Until `CorpusStore.scrub` has succeeded every writer that opens the corpus tries it again; that a document was
-        to be forgotten is known until `CorpusStore.settle_forgetting`. Of its name only a hash is kept.
+        to be forgotten is known until `CorpusStore.settle_forgetting`. Of its names only hashes are kept.
         """
-        names = {forgetting_name(self._corpus_id, source) for source in sources}
-        known = (self._catalogue.get_meta(FORGETTING) or "").split()
-        self._catalogue.set_meta(FORGETTING, " ".join(sorted(names.union(known))))
+        names = sorted({forgetting_name(self._corpus_id, name) for name in names})
+        known = self._catalogue.get_meta(FORGETTING) or ""
+        self._catalogue.set_meta(FORGETTING, f"{known} {','.join(names)}".strip())
         self._catalogue.set_meta(SCRUB_PENDING, "1")
 
     def _known(self, document_id: int) -> Document:

@@ -395,6 +395,8 @@ class Catalogue:
                 row: Row | None = self._connection.execute(sql, values).fetchone()
         except sqlite3.Error as error:
             raise catalogue_error(error, self._path) from error
+        except UnicodeDecodeError as error:
+            raise damaged("a name", error) from error
         return row
 
     def _all(self, sql: str, values: Sequence[object] = ()) -> list[Row]:

@@ -8,7 +8,7 @@ so a process killed at any moment leaves nothing half-visible, and running it ag
 import contextlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -175,22 +175,23 @@ class CorpusStore(CorpusReader):
         with guarded(self.folder):
             NumberedFolder(self.folder).remove_index()
 
-    def is_forgetting(self, source: str) -> bool:
-        """Whether forgetting this document began and has not been settled."""
-        return forgetting_name(self.corpus_id, source) in self._forgetting()
+    def is_forgetting(self, name: str) -> bool:
+        """Whether forgetting a document of that name began and has not been settled."""
+        return any(forgetting_name(self.corpus_id, name) in names.split(",") for names in self._forgetting())
 
-    def settle_forgetting(self, sources: Iterable[str]) -> None:
-        """Records that nothing is left to be done about these documents."""
+    def settle_forgetting(self, name: str) -> None:
+        """Records that nothing is left to be done about a document that had this name among its names."""
         self._writable()
-        left = self._forgetting() - {forgetting_name(self.corpus_id, source) for source in sources}
+        settled = forgetting_name(self.corpus_id, name)
+        left = [names for names in self._forgetting() if settled not in names.split(",")]
         with self._catalogue.transaction():
             if left:
-                self._catalogue.set_meta(FORGETTING, " ".join(sorted(left)))
+                self._catalogue.set_meta(FORGETTING, " ".join(left))
             else:
                 self._catalogue.delete_meta(FORGETTING)
 
-    def _forgetting(self) -> set[str]:
-        return set((self._catalogue.get_meta(FORGETTING) or "").split())
+    def _forgetting(self) -> list[str]:
+        return (self._catalogue.get_meta(FORGETTING) or "").split()
 
     def compact(self) -> int:
         """Rewrites the segment files without erased records and returns the bytes given back; atomic."""

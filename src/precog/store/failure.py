@@ -32,6 +32,8 @@ def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
     if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         hint = "nothing acknowledged was lost; check the disk, its space and its permissions"
         return StorageError("the disk refuses the catalogue", given=f"{path} ({error})", hint=hint)
+    if "Could not decode to UTF-8" in str(error):
+        primary = sqlite3.SQLITE_CORRUPT  # Python's own finding, without a code
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
         hint = "restore it from a backup, or index the documents again into a new folder"
         return DamagedCorpusError("the catalogue is damaged", given=f"{path} ({error})", hint=hint)
@@ -45,6 +47,8 @@ def guarded(path: Path | str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise catalogue_error(error, path) from error
+    except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
+        raise catalogue_error(sqlite3.OperationalError("Could not decode to UTF-8"), path) from error
     except OSError as error:
         raise storage_error(error, path) from error
 
