@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ended import Run
 
-from precog.cli.output import visible
+from precog.cli.text import json_line, visible
 
 PRECOG = f"{sys.executable} -m precog.cli.main"
 
@@ -77,6 +77,10 @@ def test_characters_that_steer_a_terminal_are_shown(run: Run, corpus: Path, docs
     assert not set("\x1b\x07\x9b\u202e\x7f") & set(told.out)
     assert "␛]0;owned␇" in told.out
     assert "\\u202e" in told.out
-    said = run("search", "shipwreck", "--corpus", corpus, "--top-k", 1, "--json").json["hits"][0]["text"]
-    assert "\x1b]0;owned\x07" in said
+    ended = run("search", "shipwreck", "--corpus", corpus, "--top-k", 1, "--json")
+    assert ended.json["hits"][0]["text"].startswith(evil)
+    assert not set("\x1b\x07\x9b\u202e\x7f") & set(ended.out)
+    ended = run("list", "--corpus", "no\x1b[31mwhere\x9b", "--json")
+    assert not set("\x1b\x9b") & set(ended.out + ended.err)
+    assert json_line({"é": "\x9b\n"}) == '{"é": "\\u009b\\n"}'
     assert visible("añ 語\t🙂\n[bold]") == "añ 語\t🙂\n[bold]"

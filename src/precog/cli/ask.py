@@ -8,9 +8,10 @@ import typer
 
 from precog.cli import options
 from precog.cli.main import STARTED_SEC
-from precog.cli.output import err, human_seconds, out, print_json, shown, visible
+from precog.cli.output import err, human_seconds, out, print_json, shown
 from precog.cli.sources import print_source
 from precog.cli.streams import lines_of_input
+from precog.cli.text import visible
 from precog.config import resolve
 from precog.corpus.answer import CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions

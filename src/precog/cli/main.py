@@ -9,7 +9,6 @@ import time
 STARTED_SEC = time.perf_counter()
 
 import errno  # noqa: E402  # the clock starts first: the time a user waits includes importing
-import json  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
@@ -17,6 +16,7 @@ from contextlib import suppress  # noqa: E402
 from importlib import import_module  # noqa: E402
 
 from precog.cli.streams import guarded  # noqa: E402
+from precog.cli.text import json_line, visible  # noqa: E402
 from precog.errors import PrecogError, StorageError, UsageError  # noqa: E402
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -150,7 +150,7 @@ def _help() -> str:
 
 def _report(error: PrecogError, arguments: Sequence[str]) -> int:
     """One line on stderr; with --json the error object, last on stdout."""
-    print(f"precog: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"precog: {visible(' '.join(str(error).split()))}", file=sys.stderr)
     _report_json(error, arguments)
     if _debugging():
         import traceback
@@ -194,7 +194,7 @@ def _report_json(error: PrecogError, arguments: Sequence[str]) -> None:
     if "--json" not in options:
         return
     with suppress(StorageError, BrokenPipeError):  # then it is this stream that the line on stderr is about
-        print(json.dumps({"error": error.to_json()}, ensure_ascii=False), flush=True)
+        print(json_line({"error": error.to_json()}), flush=True)
 
 
 def _debugging() -> bool:

@@ -1,21 +1,20 @@
 """What commands print: results to stdout, everything else to stderr."""
 
-import json
 import math
-import unicodedata
 from collections.abc import Mapping
 
 from rich.console import Console
 from rich.markup import escape
 
+from precog.cli.text import json_line, visible
+
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
-_TURNS = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
 
 
 def print_json(value: Mapping[str, object]) -> None:
     """One JSON object on one line of stdout; a number that is not finite, which JSON cannot say, becomes null."""
-    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False), flush=True)
+    print(json_line(_finite(value)), flush=True)
 
 
 def _finite(value: object) -> object:
@@ -26,29 +25,9 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def visible(text: str) -> str:
-    """A text of others with its control characters as pictures or numbers, so that it cannot steer a terminal.
-
-    Line feeds and tabs stay. Characters that turn the direction of writing are shown by number, too.
-    """
-    return "".join(char if char in "\n\t" or not _steers(char) else _picture(char) for char in text)
-
-
 def shown(text: str) -> str:
     """A text of others as rich prints it: visible, and never taken for markup."""
     return escape(visible(text))
-
-
-def _steers(char: str) -> bool:
-    if char.isprintable():
-        return False
-    return unicodedata.category(char) in ("Cc", "Cs") or unicodedata.bidirectional(char) in _TURNS
-
-
-def _picture(char: str) -> str:
-    if char < " ":
-        return chr(0x2400 + ord(char))
-    return "\u2421" if char == "\x7f" else f"\\u{ord(char):04x}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import out, print_json
+from precog.cli.output import out, print_json, shown
 from precog.errors import StorageError
 from precog.train.data.prepare import prepare, show
 
@@ -54,9 +54,9 @@ def train_data(
     except OSError as error:
         raise StorageError("the prepared data cannot be written", given=folder, hint=str(error)) from error
     for prepared in sorted((folder / "train").iterdir()) if rows else []:
-        out.print(f"[bold]{prepared.name}[/]")
+        out.print(f"[bold]{shown(prepared.name)}[/]")
         for line in show(prepared, rows, seed):
-            out.print(line, markup=False)
+            out.print(shown(line))
     if as_json:
         print_json(stats)
     return 0

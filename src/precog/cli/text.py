@@ -1,0 +1,36 @@
+"""Text of others as it is written: what would steer a terminal is shown instead."""
+
+import json
+import unicodedata
+
+_TURNS = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
+
+
+def visible(text: str) -> str:
+    """A text of others with its control characters as pictures or numbers, so that it cannot steer a terminal.
+
+    Line feeds and tabs stay. Characters that turn the direction of writing are shown by number, too.
+    """
+    return "".join(char if char in "\n\t" or not _steers(char) else _picture(char) for char in text)
+
+
+def json_line(value: object) -> str:
+    """JSON on one line in which such characters are escaped, as JSON itself asks only for some of them.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return "".join(f"\\u{ord(char):04x}" if _steers(char) else char for char in line)
+
+
+def _steers(char: str) -> bool:
+    if char.isprintable():
+        return False
+    return unicodedata.category(char) in ("Cc", "Cs") or unicodedata.bidirectional(char) in _TURNS
+
+
+def _picture(char: str) -> str:
+    if char < " ":
+        return chr(0x2400 + ord(char))
+    return "\u2421" if char == "\x7f" else f"\\u{ord(char):04x}"
