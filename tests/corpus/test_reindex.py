@@ -1,3 +1,5 @@
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from precog.corpus.corpus import ModelChoice, settings_of
 from precog.corpus.reindex import ReindexRequest, reindex
 from precog.corpus.unit import Unit
 from precog.corpus.writer import UnitWriter
-from precog.errors import DamagedStateError, StorageError
+from precog.errors import DamagedCorpusError, DamagedStateError, StorageError
 from precog.store import CorpusStore
 
 
@@ -93,6 +95,34 @@ def test_with_nothing_new_it_repairs_a_damaged_state(tmp_path: Path, corpus: Pat
         states(corpus)
     reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone)))
     assert states(corpus) == before
+
+
+def test_it_makes_every_state_anew_when_the_segments_are_gone(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone
+) -> None:
+    before = states(corpus)
+    for path in (corpus / "000001/segments").iterdir():
+        path.unlink()
+    (corpus / "000001/segments").rmdir()
+    with pytest.raises(DamagedStateError, match="precog reindex"):
+        states(corpus)
+    with pytest.raises(DamagedCorpusError, match="precog reindex"):
+        CorpusStore.open(corpus, write=True)
+    reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone)))
+    assert states(corpus) == before
+    assert [path.name for path in corpus.iterdir() if path.is_dir()] == ["000002"]
+
+
+def test_it_makes_damaged_keys_anew_as_their_error_says(tmp_path: Path, corpus: Path, backbone: TennsBackbone) -> None:
+    with contextlib.closing(sqlite3.connect(corpus / "000001/catalogue.sqlite")) as connection:
+        connection.execute("UPDATE keys SET vectors = zeroblob(length(vectors)) WHERE chunk_id = 2")
+        connection.commit()
+    with CorpusStore.open(corpus) as store:
+        (complaint,) = store.complaints()
+    assert "precog reindex" in complaint
+    reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone)))
+    with CorpusStore.open(corpus) as store:
+        assert list(store.complaints()) == []
 
 
 def test_interrupted_it_shows_the_old_corpus_and_then_goes_on(

@@ -1,3 +1,5 @@
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,23 @@ def test_every_damaged_record_is_a_violation(
     assert not report.ok
     assert len(report.violations) == 1
     assert "damaged" in report.violations[0]
+
+
+def test_changed_rows_of_the_catalogue_are_violations(
+    tmp_path: Path, model: ModelChoice, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    write(tmp_path / "docs", "a.txt", numbered(0, 12))
+    run(tmp_path / "c", tmp_path / "docs", backbone, encoder)
+    with contextlib.closing(sqlite3.connect(tmp_path / "c/000001/catalogue.sqlite")) as connection:
+        connection.execute("UPDATE chunks SET text = 'changed' WHERE id = 1")
+        connection.execute("UPDATE keys SET vectors = zeroblob(length(vectors)) WHERE chunk_id = 2")
+        connection.commit()
+    report = verify_corpus(tmp_path / "c", model=model, num_chunks=1)
+    assert not report.ok
+    assert [line.partition(" is not")[0].partition(": ")[2].partition(" of ")[0] for line in report.violations] == [
+        "chunk 0",
+        "the keys",
+    ]
 
 
 def test_the_question_has_every_length(backbone: TennsBackbone) -> None:

@@ -1,14 +1,16 @@
 """The format of version 1 for ever: a kept corpus, and the snippet of docs/format.md."""
 
+import contextlib
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import corpora
 import numpy as np
 import pytest
 
-from precog.store import CorpusStore, Location
+from precog.store import ChunkInfo, CorpusStore, Location
 from precog.store.migrations import SCHEMA_VERSION
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
@@ -50,7 +52,7 @@ def test_todays_writer_writes_the_bytes_of_version_1(golden, tmp_path):
 
 
 def test_the_documented_snippet_reads_records_without_precog(golden):
-    (snippet,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    snippet, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert len([line for line in snippet.splitlines() if line.strip()]) <= 40
     namespace = {}
     exec(snippet, namespace)
@@ -64,3 +66,24 @@ def test_the_documented_snippet_reads_records_without_precog(golden):
             np.testing.assert_array_equal(tau, record.tau)
             np.testing.assert_array_equal(token_ids, record.token_ids)
             np.testing.assert_array_equal(suffix_array, record.suffix_array)
+
+
+def test_the_documented_snippet_checks_the_catalogue_without_precog(tmp_path):
+    _, snippet = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    namespace = {}
+    exec(snippet, namespace)
+    with corpora.create(tmp_path / "corpus") as store:
+        corpora.fill(store, 2)
+        with store.batch() as batch:
+            document = batch.begin_document(corpora.info_of("caf\udce9.txt"))
+            state_id = batch.add_state([1], **{**corpora.parts_of(1), "suffix_array": None})
+            info = ChunkInfo(0, None, (0, 3), "lone \ud800 and é", details={"table": "ü"})
+            batch.add_chunk(document.id, info, state_id=state_id, keys=corpora.key_of(1))
+            batch.finish_document(document.id)
+        path = store.folder / "catalogue.sqlite"
+    assert namespace["unsealed"](path) == namespace["unsealed"](GOLDEN / "000001/catalogue.sqlite") == []
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE chunks SET page = 99 WHERE id = 2")
+        connection.execute("UPDATE keys SET num_windows = 9 WHERE chunk_id = 4")
+        connection.commit()
+    assert namespace["unsealed"](path) == [2, 4]
