@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,18 @@ def test_a_flipped_byte_is_noticed(corpus: Path, model: ModelChoice) -> None:
     segment.write_bytes(data)
     with Asker(corpus, model=model) as asker, pytest.raises(DamagedStateError, match="damaged"):
         asker.ask("Who built the mill?")
+
+
+@pytest.mark.parametrize("what", ["removed", "moved"])
+def test_a_corpus_that_went_away_answers_no_more(corpus: Path, model: ModelChoice, what: str) -> None:
+    with Asker(corpus, model=model) as asker:
+        asker.ask("Who built the lighthouse of Marrow?")
+        if what == "removed":
+            shutil.rmtree(corpus)
+        else:
+            corpus.rename(corpus.with_name("elsewhere"))
+        with pytest.raises(CorpusError, match="replaced or removed"):
+            asker.ask("Who built the lighthouse of Marrow?")
 
 
 def test_characters_of_a_chunk_are_those_of_its_document() -> None:

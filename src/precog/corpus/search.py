@@ -1,5 +1,6 @@
 """A question ▸ the chunks that may answer it: no model, no state."""
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from types import TracebackType
 from precog.corpus.corpus import index_source, open_encoder, settings_of
 from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder
-from precog.errors import InputError, UsageError
+from precog.errors import CorpusError, InputError, UsageError
 from precog.index import HybridIndex, Retrieval, SearchHit
 from precog.store import Chunk, CorpusStore
 
@@ -88,6 +89,7 @@ class Searcher:
                 self._encoder = open_encoder(self.settings, encoder)
             self._generation = -1
             self._index = self._load()
+            self._opened_as = self._identity()
         except BaseException:
             self.close()
             raise
@@ -111,15 +113,27 @@ class Searcher:
         self._generation = source.generation
         return index
 
+    def _identity(self) -> tuple[int, int] | None:
+        """Names the folder the corpus lies in now; None where there is none."""
+        try:
+            found = os.stat(self.store.folder)
+            return (found.st_dev, found.st_ino) if self.store.is_current else None
+        except (OSError, CorpusError):
+            return None
+
     def search(self, question: str, k: int) -> SearchResult:
         """The k best chunks for a question.
 
         Raises:
             UsageError: the question is empty or k is less than 1.
+            CorpusError: the corpus that was opened is no longer the one in its place.
         """
         check_question(question)
         if k < 1:
             raise UsageError("--top-k is out of range", given=k, expected="at least 1")
+        if self._identity() != self._opened_as:  # its open files would go on answering, with what may be forgotten
+            hint = "start again to see what is there now"
+            raise CorpusError("the corpus was replaced or removed meanwhile", given=self._corpus, hint=hint)
         if self.store.generation != self._generation:
             self._index = self._load()
         started = time.perf_counter()
