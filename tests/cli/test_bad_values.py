@@ -66,6 +66,9 @@ def test_a_config_file_beyond_reason(text: str, tmp_path: Path, run: Run, monkey
 def test_what_is_counted(corpus: Path, docs: Path, run: Run) -> None:
     (docs / "empty.txt").write_text("")
     (docs / "mill.txt").unlink()
+    (docs / "id_rsa").write_text("key")
+    told = run("index", docs, "--corpus", corpus, "--json").json
+    assert told["passed_over"] == [{"document": str(docs / "id_rsa"), "reason": "key or password file"}]
     ended = run("index", docs, "--corpus", corpus, "--prune")
     assert "1 unchanged, 1 failed, 1 pruned" in ended.out
     assert "1 chunk\n" in run("list", "--corpus", corpus).out

@@ -58,6 +58,9 @@ def test_what_is_passed_over_is_counted_by_reason(tmp_path) -> None:
         "key or password file": 6,
         "named by .gitignore": 1,
     }
+    assert len(found.passed_over) == sum(found.skipped.values())
+    assert (f"{tmp_path}/keys/server.pem", "key or password file") in found.passed_over
+    assert (f"{tmp_path}/photo.png", "format that is not read") in found.passed_over
 
 
 def test_everything_can_be_asked_for(tmp_path) -> None:

@@ -71,9 +71,8 @@ def _outside(found: SourceList, corpus: Path) -> SourceList:
     inside = os.path.realpath(corpus) + os.sep
     kept = tuple(s for s in found.sources if s.path is None or not os.path.realpath(s.path).startswith(inside))
     num_left_out = len(found.sources) - len(kept)
-    return SourceList(
-        kept, {**found.skipped, "file of the corpus itself": num_left_out} if num_left_out else found.skipped
-    )
+    skipped = {**found.skipped, "file of the corpus itself": num_left_out} if num_left_out else found.skipped
+    return SourceList(kept, skipped, found.passed_over)
 
 
 def _open(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:

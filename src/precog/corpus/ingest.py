@@ -67,6 +67,7 @@ class Ingest:
         started = time.perf_counter()
         report = self._report
         report.skipped = dict(found.skipped)
+        report.passed_over = [Remark(name, reason) for name, reason in found.passed_over]
         self._progress.start(sum(map(size_of, found.sources)))
         with self._writer as writer:
             next_refresh = _FIRST_REFRESH_STATES

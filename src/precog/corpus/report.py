@@ -63,6 +63,7 @@ class IngestReport:
         bytes: of the documents that were read.
         elapsed_sec: of the whole run.
         skipped: files and folders passed over, by reason.
+        passed_over: the first 1,000 of them by name, those of the corpus itself left out.
         failures: one remark for each failed document.
         warnings: what was read only in part.
     """
@@ -79,6 +80,7 @@ class IngestReport:
     bytes: int = 0
     elapsed_sec: float = 0.0
     skipped: dict[str, int] = field(default_factory=dict)
+    passed_over: list[Remark] = field(default_factory=list)
     failures: list[Remark] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
 
@@ -113,4 +115,5 @@ class IngestReport:
             "missing": self.missing,
             "pruned": self.pruned,
             "skipped": self.skipped,
+            "passed_over": [remark.to_json() for remark in self.passed_over],
         }

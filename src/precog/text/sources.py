@@ -23,6 +23,7 @@ from precog.text.ignored import IgnoreRules
 
 _READ_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 13
+_MOST_NAMED = 1_000
 _ENVIRONMENTS = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__", "__pypackages__"})
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 _KEY_NAMES = frozenset(
@@ -113,10 +114,30 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SourceList:
-    """The sources in a fixed order, and how many files and folders were passed over, by reason."""
+    """The sources in a fixed order, and what was passed over.
+
+    Attributes:
+        sources: what is to be read.
+        skipped: how many files and folders were passed over, by reason.
+        passed_over: printable name and reason of the first 1,000 of them.
+    """
 
     sources: tuple[Source, ...]
     skipped: Mapping[str, int]
+    passed_over: tuple[tuple[str, str], ...] = ()
+
+
+class _Skipped:
+    """Counts what is passed over and keeps the first names."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.names: list[tuple[str, str]] = []
+
+    def note(self, path: Path, reason: str) -> None:
+        self.counts[reason] += 1
+        if len(self.names) < _MOST_NAMED:
+            self.names.append((printable_path(path), reason))
 
 
 def printable_path(path: Path) -> str:
@@ -202,14 +223,14 @@ def find_sources(
         StorageError: there is no room for a copy of standard input.
     """
     found: dict[str, Source] = {}
-    skipped: Counter[str] = Counter()
+    skipped = _Skipped()
     for argument in arguments:
         for source in _expand(argument, include_all, skipped, stdin):
             found.setdefault(source.name, source)
-    return SourceList(tuple(found.values()), dict(sorted(skipped.items())))
+    return SourceList(tuple(found.values()), dict(sorted(skipped.counts.items())), tuple(skipped.names))
 
 
-def _expand(argument: str | Path, include_all: bool, skipped: Counter[str], stdin: BinaryIO | None) -> Iterator[Source]:
+def _expand(argument: str | Path, include_all: bool, skipped: _Skipped, stdin: BinaryIO | None) -> Iterator[Source]:
     if argument == "-":
         yield Source("stdin", spool=_spool_of_stdin(stdin))
         return
@@ -218,7 +239,7 @@ def _expand(argument: str | Path, include_all: bool, skipped: Counter[str], stdi
         yield from _walk(path, include_all, skipped)
     elif os.path.lexists(path):
         if _is_key(path.name) and not include_all:
-            skipped["key or password file"] += 1
+            skipped.note(path, "key or password file")
         else:
             yield file_source(path)
     elif glob.has_magic(str(path)):
@@ -231,7 +252,7 @@ def _expand(argument: str | Path, include_all: bool, skipped: Counter[str], stdi
             raise InputError("there is no such file or folder", given=printable_path(path), hint=hint) from error
 
 
-def _expand_glob(pattern: Path, include_all: bool, skipped: Counter[str]) -> Iterator[Source]:
+def _expand_glob(pattern: Path, include_all: bool, skipped: _Skipped) -> Iterator[Source]:
     fixed = [part for part, after in zip(pattern.parts, _magic_from(pattern.parts), strict=True) if not after]
     root = Path(*fixed) if fixed else Path()
     matches = [Path(match) for match in sorted(glob.glob(str(pattern), recursive=True, include_hidden=include_all))]
@@ -246,7 +267,7 @@ def _expand_glob(pattern: Path, include_all: bool, skipped: Counter[str]) -> Ite
             continue  # its files match by themselves
         reason = _reason_along(root, match, rules, include_all)
         if reason:
-            skipped[reason] += 1
+            skipped.note(match, reason)
         elif os.path.isdir(match):
             folders.append(match)
             yield from _walk(match, include_all, skipped)
@@ -272,7 +293,7 @@ def _reason_along(root: Path, path: Path, rules: IgnoreRules, include_all: bool)
     return ""
 
 
-def _walk(root: Path, include_all: bool, skipped: Counter[str]) -> Iterator[Source]:
+def _walk(root: Path, include_all: bool, skipped: _Skipped) -> Iterator[Source]:
     rules = IgnoreRules(root)
     real_root = os.path.realpath(root)
     pending = [root]
@@ -281,18 +302,18 @@ def _walk(root: Path, include_all: bool, skipped: Counter[str]) -> Iterator[Sour
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
         except OSError:
-            skipped["folder that cannot be read"] += 1
+            skipped.note(folder, "folder that cannot be read")
             continue
         below = []
         for entry in entries:
             path = Path(entry.path)
             reason = _reason(path, real_root, rules, include_all)
             if reason:
-                skipped[reason] += 1
+                skipped.note(path, reason)
             elif entry.is_dir(follow_symlinks=False):
                 below.append(path)
             elif unread := _unreadable(path):
-                skipped[unread] += 1
+                skipped.note(path, unread)
             else:
                 yield Source(printable_path(path), path)
         pending.extend(reversed(below))
