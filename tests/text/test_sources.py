@@ -252,7 +252,7 @@ def test_no_room_for_a_copy_of_standard_input(tmp_path, monkeypatch) -> None:
     def full(**_options):
         return Path("/dev/full").open("wb", buffering=0)
 
-    monkeypatch.setattr("precog.text.sources.TemporaryFile", full)
+    monkeypatch.setattr("precog.text.spool.TemporaryFile", full)
     with piped.open("rb") as stdin, pytest.raises(StorageError, match="No space left"):
         find_sources(["-"], stdin=stdin)
 

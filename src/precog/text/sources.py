@@ -7,21 +7,19 @@ import errno
 import glob
 import os
 import stat
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import BinaryIO
 
 from precog.config import expanded
-from precog.errors import DocumentError, InputError, StorageError
+from precog.errors import DocumentError, InputError
 from precog.text.encoding import is_binary
 from precog.text.formats import is_known_ending, recognise
 from precog.text.ignored import IgnoreRules
+from precog.text.spool import Spool, spool_of_pipe, spool_of_stdin
 
-_READ_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 13
 _MOST_NAMED = 1_000
 _ENVIRONMENTS = frozenset({"node_modules", "bower_components", "site-packages", "__pycache__", "__pypackages__"})
@@ -31,49 +29,6 @@ _KEY_NAMES = frozenset(
     | {".npmrc", ".pypirc", "credentials.json", "service-account.json", "secrets.json", "secrets.yaml", "secrets.yml"}
 )
 _KEY_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".p8", ".jks", ".keystore", ".kdbx", ".ppk", ".gpg", ".env")
-
-
-class Spool:
-    """A copy of a stream on disk that has no name, so that it can be read more than once and vanishes with us.
-
-    Attributes:
-        num_bytes: how long it is.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        """Reads the stream to its end.
-
-        Raises:
-            InputError: it cannot be read.
-            StorageError: there is no room for the copy.
-        """
-        self.num_bytes = 0
-        try:
-            with TemporaryFile(buffering=0) as copy:
-                while data := _next_of(stream):
-                    self.num_bytes += len(data)
-                    while data:
-                        data = data[copy.write(data) :]
-                self._descriptor = os.dup(copy.fileno())
-        except OSError as error:
-            raise StorageError("no copy can be kept of what is piped in", hint=error.strerror) from error
-
-    def open(self) -> BinaryIO:
-        """The copy from its beginning; one reader at a time."""
-        stream = os.fdopen(os.dup(self._descriptor), "rb")
-        stream.seek(0)
-        return stream
-
-    def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):
-            os.close(self._descriptor)
-
-
-def _next_of(stream: BinaryIO) -> bytes:
-    try:
-        return stream.read(_READ_BYTES)
-    except OSError as error:
-        raise InputError("what is piped in cannot be read", hint=error.strerror) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,41 +120,8 @@ def file_source(path: Path) -> Source:
     if stat.S_ISDIR(mode):
         raise InputError("it is a folder, not a file", given=printable_path(path))
     if not stat.S_ISREG(mode):
-        return Source(printable_path(path), spool=_spool_of_pipe(path, mode))
+        return Source(printable_path(path), spool=spool_of_pipe(path, mode, printable_path(path)))
     return Source(printable_path(path), path)
-
-
-def _spool_of_pipe(path: Path, mode: int) -> Spool:
-    name = printable_path(path)
-    if not stat.S_ISFIFO(mode):
-        what = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
-        raise InputError(f"it is {what}, not a file", given=name, hint="`precog index -` reads standard input")
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening waits for a writer that may never come
-        os.set_blocking(descriptor, True)
-    except OSError as error:
-        raise InputError("the pipe cannot be opened", given=name, hint=error.strerror) from error
-    with os.fdopen(descriptor, "rb") as stream:
-        spool = Spool(stream)
-    if not spool.num_bytes:
-        hint = "start the writer first, or write `… | precog index -`"
-        raise InputError("nothing is written into this pipe", given=name, hint=hint)
-    return spool
-
-
-def _spool_of_stdin(stdin: BinaryIO | None) -> Spool:
-    if stdin is None:
-        if sys.stdin is None:
-            raise InputError("standard input is closed", expected="a document")
-        stdin = sys.stdin.buffer
-    try:
-        facts = os.fstat(stdin.fileno())
-        is_device = stat.S_ISBLK(facts.st_mode) or (stat.S_ISCHR(facts.st_mode) and not stdin.isatty())
-        if is_device and facts.st_rdev != os.stat(os.devnull).st_rdev:
-            raise InputError("standard input is a device", expected="a document")
-    except OSError:
-        pass  # no file of the system: its end is its own affair
-    return Spool(stdin)
 
 
 def find_sources(
@@ -232,7 +154,7 @@ def find_sources(
 
 def _expand(argument: str | Path, include_all: bool, skipped: _Skipped, stdin: BinaryIO | None) -> Iterator[Source]:
     if argument == "-":
-        yield Source("stdin", spool=_spool_of_stdin(stdin))
+        yield Source("stdin", spool=spool_of_stdin(stdin))
         return
     path = expanded(argument)
     if os.path.isdir(path):
