@@ -1,7 +1,9 @@
 """Nothing that is not ours is deleted, cut or given another mode."""
 
+import contextlib
 import os
 import shutil
+import sqlite3
 
 import corpora
 import pytest
@@ -34,6 +36,7 @@ def modes(folder):
         "000001",
         "lock",
         "lock/precious.jpg",
+        "000001/dense.index",
         "000002/precious.jpg",
         "precog.json.tmp/precious.jpg",
         "photo.jpg",
@@ -51,6 +54,32 @@ def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_was(tmp_pa
     after.pop(folder / "lock", None)
     before.pop(folder / "lock", None)
     assert after == before
+
+
+def test_a_database_of_somebody_else_is_not_touched(tmp_path):
+    path = tmp_path / "corpus/000001/catalogue.sqlite"
+    path.parent.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("CREATE TABLE photos (name)")
+        connection.execute("INSERT INTO photos VALUES ('me')")
+        connection.commit()
+        before = {file.name: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
+        with pytest.raises(CorpusError, match="marker is missing"):
+            corpora.create(tmp_path / "corpus")
+        assert len(before) == 2
+        assert before == {name: (path.parent / name).read_bytes() for name in before}
+
+
+def test_folders_in_the_place_of_temporary_files_stop_nobody(tmp_path):
+    path = tmp_path / "corpus"
+    corpora.create(path).close()
+    kept = [put(path / name / "own.txt") for name in ("precog.json.tmp", "000001/dense.index.tmp")]
+    with CorpusStore.open(path, write=True) as store:
+        corpora.fill(store, 1)
+        store.drop_index()
+        store.scrub()
+    assert all(file.exists() for file in kept)
 
 
 def test_a_path_that_is_a_file_or_leads_through_one_is_refused(tmp_path):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from precog.errors import BusyError, CorpusError, DamagedCorpusError
 from precog.store.failure import guarded, looking
-from precog.store.numbered import NumberedFolder
+from precog.store.numbered import NumberedFolder, remove_file
 
 MARKER = "precog.json"
 LOCK = "lock"
@@ -67,6 +67,10 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def _marker(current: str) -> str:
+    return json.dumps({"corpus": "precog", "format": FORMAT, "current": current})
+
+
 class CorpusFolder:
     """Finds, creates and switches the numbered folder that is current."""
 
@@ -95,7 +99,9 @@ class CorpusFolder:
             found = json.loads(marker.read_bytes())
             is_ours, version, name = found["corpus"] == "precog", int(found["format"]), str(found["current"])
         except (ValueError, KeyError, TypeError, OSError) as error:
-            raise DamagedCorpusError("the marker of the corpus is damaged", given=f"{marker} ({error})") from error
+            hint = f"write {_marker('000001')} into it, with the number of the folder beside it"
+            given = f"{marker} ({error})"
+            raise DamagedCorpusError("the marker of the corpus is damaged", given=given, hint=hint) from error
         if not is_ours:
             raise CorpusError("this folder is not a corpus", given=self.path, expected=f"PRECOG's {MARKER}", hint=hint)
         if version > FORMAT:
@@ -105,7 +111,9 @@ class CorpusFolder:
         with looking(self.path):
             is_whole = bool(_NUMBER.fullmatch(name)) and current.is_dir()
         if not is_whole:
-            raise DamagedCorpusError("the corpus is incomplete", given=self.path, expected=f"a folder {name} in it")
+            hint = "restore it from a backup, or index the documents again into a new folder"
+            expected = f"a folder {name} in it"
+            raise DamagedCorpusError("the corpus is incomplete", given=self.path, expected=expected, hint=hint)
         return current
 
     @property
@@ -166,8 +174,7 @@ class CorpusFolder:
             if folder.exists():
                 left = NumberedFolder(folder)
                 if not left.holds_nothing:
-                    marker = json.dumps({"corpus": "precog", "format": FORMAT, "current": _FIRST})
-                    hint = f"write {marker} into {self.path / MARKER}, or name a new folder"
+                    hint = f"write {_marker(_FIRST)} into {self.path / MARKER}, or name a new folder"
                     message = "this folder holds a complete corpus whose marker is missing"
                     raise CorpusError(message, given=self.path, hint=hint)
                 left.remove()
@@ -176,12 +183,11 @@ class CorpusFolder:
     def remove_leftovers(self) -> None:
         """Deletes what a killed writer left of the marker."""
         with guarded(self.path):
-            (self.path / (MARKER + ".tmp")).unlink(missing_ok=True)
+            remove_file(self.path / (MARKER + ".tmp"))
 
     def publish(self, folder: Path) -> None:
         """Makes ``folder`` the current one; the step is atomic."""
-        marker = {"corpus": "precog", "format": FORMAT, "current": folder.name}
-        write_atomically(self.path / MARKER, (json.dumps(marker) + "\n").encode())
+        write_atomically(self.path / MARKER, (_marker(folder.name) + "\n").encode())
 
     def remove_others(self, keep: Path | None = None) -> None:
         """Deletes unfinished replacements of the current folder and what it has replaced, but not ``keep``.

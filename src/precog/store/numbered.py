@@ -4,6 +4,7 @@ Only what is provably ours is ever deleted: files of known names, in a folder wh
 the corpus beside it, or which holds no document at all.
 """
 
+import os
 import re
 import stat
 from functools import cached_property
@@ -23,6 +24,12 @@ SEGMENT_NAME = re.compile(r"[0-9]{6,}\.seg")
 def is_regular(path: Path) -> bool:
     """Whether it is a file and not a link to one."""
     return stat.S_ISREG(path.lstat().st_mode)
+
+
+def remove_file(path: Path) -> None:
+    """Deletes a file; a folder or a link of that name is nobody's business."""
+    if os.path.lexists(path) and is_regular(path):
+        path.unlink()
 
 
 class NumberedFolder:
@@ -48,10 +55,10 @@ class NumberedFolder:
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether creating it was interrupted: no document in its catalogue, or no catalogue and no segment."""
+        """Whether creating it was interrupted: no document in its catalogue and no segment, or no file at all."""
         if not (self.path / CATALOGUE).exists():
-            return not self._segments()
-        return self._summary is not None and self._summary.num_documents == 0
+            return all(path.is_dir() for path in self.path.rglob("*"))
+        return self._summary is not None and self._summary.num_documents == 0 and not self._segments()
 
     def is_unfinished_copy_of(self, other: "NumberedFolder") -> bool:
         """Whether it was made to take the other one's place, or has not got as far as to say so."""
@@ -67,9 +74,7 @@ class NumberedFolder:
         for path in self._segments():
             path.unlink()
         for name in (*INDEX_FILES, *_TEMPORARY, *_LOGS, CATALOGUE):
-            path = self.path / name
-            if path.exists() and is_regular(path):
-                path.unlink()
+            remove_file(self.path / name)
         for folder in (segments, self.path):
             if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
                 folder.rmdir()
@@ -77,7 +82,7 @@ class NumberedFolder:
     def remove_index(self, *, only_temporary: bool = False) -> None:
         """Deletes the index files, which can be made anew, or only what a killed writer left of them."""
         for name in _TEMPORARY if only_temporary else (*_TEMPORARY, *INDEX_FILES):
-            (self.path / name).unlink(missing_ok=True)
+            remove_file(self.path / name)
 
     def _segments(self) -> list[Path]:
         folder = self.path / SEGMENTS
