@@ -16,8 +16,10 @@ INDEX: Shape = {
     "bytes": int,
     "tokens_per_sec": float,
     "failures": [{"document": str, "reason": str}],
+    "passed_over": [{"document": str, "reason": str}],
 }
 ASK: Shape = {
+    "question": str,
     "text": str,
     "sources": [SOURCE],
     "citation": {"source": int, "document": str, "page": (int, type(None)), "span": [int]},

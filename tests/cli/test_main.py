@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -70,6 +71,17 @@ def test_an_interruption_is_told_in_json_too(run: Run, monkeypatch: pytest.Monke
     assert run("index", "x").out == ""
 
 
+def test_a_file_that_cannot_be_used_is_no_bug(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_name: str, _arguments: list[str]) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", "notes.txt")
+
+    monkeypatch.setattr(main_module, "_run_command", full)
+    ended = run("list", "--json")
+    assert ended.status == 1
+    assert ended.err == "precog: a file or folder cannot be used; given: notes.txt; No space left on device\n"
+    assert ended.json["error"]["code"] == "storage"
+
+
 def test_the_prompt_answers_line_by_line(corpus: Path) -> None:
     questions = "Who built the lighthouse?\n\nWho made the wheel?\n"
     ended = subprocess.run(
@@ -96,6 +108,10 @@ def test_what_people_see(corpus: Path, run: Run) -> None:
     assert ended.out.count(", only found\n") == 1
     ended = run("ask", "Who?", "--corpus", corpus, "--free", "--max-tokens", 2)
     assert "the model's own words, not grounded in the documents" in ended.out
+    ended = run("ask", "Who?", "--corpus", corpus, "--free", "--max-tokens", 2, "--min-confidence", 1)
+    assert "\nnot found in these documents\n" in ended.out
+    ended = run("ask", "xyzzy", "--corpus", corpus, "--retrieval", "bm25")
+    assert ended.out.startswith("not found in these documents\n")
     ended = run("ask", "Who?", "--corpus", corpus, "--min-confidence", 1)
     assert ended.status == 0
     assert ended.out.startswith("not found in these documents\n")

@@ -1,7 +1,6 @@
 """``precog ask``: one question, or a prompt that loads once."""
 
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from precog.cli.sources import print_source
 from precog.cli.streams import lines_of_input
 from precog.cli.text import visible
 from precog.config import resolve
-from precog.corpus.answer import CorpusAnswer
+from precog.corpus.answer import NOT_FOUND, CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
 from precog.engine.grounded import GroundedSettings
@@ -150,25 +149,34 @@ def _answer(asker: Asker, question: str, how: AskOptions, as_json: bool) -> None
     if as_json:
         print_json({"question": question, **asker.ask(question, how).to_json()})
         return
-    answer = asker.ask(question, how, on_text=_streamer())
+    stream = _Stream()
+    answer = asker.ask(question, how, on_text=stream)
+    if answer.abstained and stream.anything and how.speaks_freely:
+        print("\n" + NOT_FOUND, end="")  # it was said before it was known how sure the model is
+    elif not stream.anything:
+        print(visible(answer.text), end="")
     print(flush=True)
     _print_rest(asker, how, answer)
 
 
-def _streamer() -> Callable[[str], None]:
-    anything = False
+class _Stream:
+    """Shows an answer as it comes, from its first character that is no space.
 
-    def show(text: str) -> None:
-        nonlocal anything
-        text = text if anything else text.lstrip()
-        anything = anything or bool(text)
+    Attributes:
+        anything: whether something was shown.
+    """
+
+    def __init__(self) -> None:
+        self.anything = False
+
+    def __call__(self, text: str) -> None:
+        text = text if self.anything else text.lstrip()
+        self.anything = self.anything or bool(text)
         print(visible(text), end="", flush=True)
-
-    return show
 
 
 def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
-    if how.speaks_freely:
+    if how.speaks_freely and not answer.abstained:
         out.print("[dim]the model's own words, not grounded in the documents[/]")
     if answer.sources:
         out.print()
