@@ -4,7 +4,7 @@ import os
 from types import TracebackType
 
 from precog.store import CorpusStore, Location
-from precog.store.corpus_reader import SEGMENTS
+from precog.store.numbered import SEGMENTS
 from precog.store.segment import segment_path
 
 
