@@ -9,6 +9,7 @@ from pathlib import Path
 from precog.errors import BusyError, CorpusError, DamagedCorpusError, PrecogError, StorageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_UNWRITTEN = {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_FSYNC}
 
 
 def storage_error(error: OSError, path: Path | str) -> StorageError:
@@ -31,6 +32,8 @@ def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
         return StorageError("the disk is full or a quota is reached", given=str(path), hint=hint)
     if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         hint = "nothing acknowledged was lost; check the disk, its space and its permissions"
+        if getattr(error, "sqlite_errorcode", 0) in _UNWRITTEN:  # a quota looks no different from a broken disk here
+            return StorageError("the disk is full, or refuses the catalogue", given=f"{path} ({error})", hint=hint)
         return StorageError("the disk refuses the catalogue", given=f"{path} ({error})", hint=hint)
     if "Could not decode to UTF-8" in str(error):
         primary = sqlite3.SQLITE_CORRUPT  # Python's own finding, without a code
