@@ -244,7 +244,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path, model: 
     )
     assert full.returncode == 1
     [line] = full.stderr.splitlines()
-    assert line.startswith("precog: the disk is full")
+    assert line.startswith(("precog: the disk is full", "precog: the disk refuses"))  # whichever file grew first
     with CorpusStore.open(corpus) as store:
         assert 0 < store.size().num_chunks < 150
     assert run(*words).status == 0
