@@ -33,7 +33,7 @@ def ask(
     top_k: Annotated[int, typer.Option(metavar="N", help="Chunks retrieved and cited.")] = 3,
     inject: Annotated[
         int,
-        typer.Option(metavar="N", help="States composed. The shipped model was trained on one chunk: more say less."),
+        typer.Option(metavar="N", help="States composed. The shipped model was trained on one chunk."),
     ] = 1,
     compose: Annotated[str, typer.Option(metavar="mean", help="Rule of composition.")] = "mean",
     compose_temperature: Annotated[float, typer.Option(metavar="T", help="Of the softmax over scores.")] = 1.0,
