@@ -72,7 +72,7 @@ def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     last = "The old bridge in Velmora was built by Katrin Osterholt."
     document: Path = folder / "long.txt"
-    document.write_text(f"{filler(480)} {last}")
+    document.write_text(f"{filler(460)} {last}")
     (folder / "lighthouse.txt").write_text(" ".join(FACTS))
     return folder, document
 

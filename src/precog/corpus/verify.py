@@ -73,6 +73,7 @@ class VerifyReport:
                 "stored": stored.max_abs_logit_error,
             },
             "bound": {"fp32": FP32_BOUND, "fp16": CONTINUATION_BOUND},
+            "bound_of": {"fp32": "max_abs_logit_error", "fp16": "max_relative_state_error"},
             "max_relative_state_error": {
                 "fp16": fp16.max_relative_state_error,
                 "stored": stored.max_relative_state_error,
