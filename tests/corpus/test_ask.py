@@ -1,4 +1,3 @@
-import dataclasses
 import shutil
 from pathlib import Path
 
@@ -106,13 +105,18 @@ def test_several_states_are_composed_and_say_so(corpus: Path, model: ModelChoice
     }
 
 
-def test_a_low_confidence_is_no_answer(corpus: Path, model: ModelChoice) -> None:
+def test_a_low_confidence_is_no_answer(
+    tmp_path: Path, corpus: Path, model: ModelChoice, backbone: TennsBackbone
+) -> None:
     said: list[str] = []
     with Asker(corpus, model=model) as asker:
         answer = asker.ask("Who built the mill?", AskOptions(min_confidence=1.0), on_text=said.append)
         forced = asker.ask("Who built the mill?", AskOptions(min_confidence=1.0, always_answer=True))
         plain = asker.ask("Who built the mill?")
-        asker.backbone.card = dataclasses.replace(asker.backbone.card, decoding={"min_confidence": 1.0})
+    strict = tmp_path / "strict"
+    sha256, decoding = backbone.tokenizer.sha256, {"min_confidence": 1.0}
+    save_model(strict, backbone.model, name="strict", tokenizer_sha256=sha256, decoding=decoding)
+    with Asker(corpus, model=ModelChoice(str(strict), "cpu")) as asker:
         by_card = asker.ask("Who built the mill?")
     assert (answer.text, answer.abstained, answer.sources, answer.citation) == (NOT_FOUND, True, [], None)
     assert said == [NOT_FOUND]

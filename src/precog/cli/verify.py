@@ -20,7 +20,7 @@ def verify(
     corpus: options.Corpus = None,
     model: options.Model = None,
     chunks: Annotated[
-        int, typer.Option(metavar="N", help="Chunks to read, spread over the corpus: about half a minute each.", min=1)
+        int, typer.Option(metavar="N", help="Chunks to read, spread over the corpus: a few seconds each.", min=1)
     ] = DEFAULT_CHUNKS,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -28,7 +28,7 @@ def verify(
 ) -> int:
     """Prove that continuing from a stored state equals reading the text, and check every stored record.
 
-    Takes about half a minute a chunk on two cores; every record is checked besides, whatever --chunks says.
+    Takes about four seconds a chunk on two idle cores; every record is checked besides, whatever --chunks says.
     """
     settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads})
     choice = ModelChoice(settings.model, settings.device, settings.threads)

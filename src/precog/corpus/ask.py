@@ -115,11 +115,13 @@ class Asker:
         self.searcher: Searcher | None = None
         if corpus is None:
             self.backbone: Backbone = choice.load("once")
+            self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
         else:
             self.searcher = Searcher(corpus, encoder=encoder, retrieval=retrieval)
             try:
                 self.backbone = open_model(self.searcher.settings, choice)
                 self._states = StateReader(self.searcher.store, self.searcher.settings, self.backbone)
+                self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
             except BaseException:
                 self.searcher.close()
                 raise
@@ -290,8 +292,9 @@ class Asker:
         return CorpusAnswer(NOT_FOUND, self.backbone.card.name, "inject", abstained=True, timings=timings)
 
     def _grounded_settings(self, options: AskOptions) -> GroundedSettings:
-        settings = GroundedSettings.from_card(self.backbone.card.decoding)
-        return settings if options.max_tokens is None else replace(settings, max_span_tokens=options.max_tokens)
+        if options.max_tokens is None:
+            return self._grounded
+        return replace(self._grounded, max_span_tokens=options.max_tokens)
 
     def _stream(self, on_text: OnText | None) -> Callable[[int], None] | None:
         if on_text is None:

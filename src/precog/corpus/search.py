@@ -13,6 +13,7 @@ from precog.encoders import Encoder
 from precog.errors import CorpusError, InputError, UsageError
 from precog.index import HybridIndex, Retrieval, SearchHit
 from precog.store import Chunk, CorpusStore
+from precog.store.folder import MARKER
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,13 @@ class Searcher:
         self._generation = source.generation
         return index
 
-    def _identity(self) -> tuple[int, int] | None:
-        """Names the folder the corpus lies in now; None where there is none."""
+    def _identity(self) -> tuple[tuple[int, int, int], ...] | None:
+        """Names the corpus in its place by its folder and its marker, which a replacement writes anew; None if gone."""
         try:
-            found = os.stat(self.store.folder)
-            return (found.st_dev, found.st_ino) if self.store.is_current else None
-        except (OSError, CorpusError):
+            folder, marker = os.stat(self.store.folder), os.stat(self.store.path / MARKER)
+        except OSError:
             return None
+        return (folder.st_dev, folder.st_ino, 0), (marker.st_dev, marker.st_ino, marker.st_mtime_ns)
 
     def search(self, question: str, k: int) -> SearchResult:
         """The k best chunks for a question.
