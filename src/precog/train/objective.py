@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from precog.backbones.tenns.model import Pass, TennsModel
+from precog.backbones.tenns.model import TennsModel
 
 EOS_ID = 2  # ends an answer; as the first token it says that the chunk does not answer
 IGNORED = -100
@@ -103,9 +103,6 @@ class Scores:
 def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """Sum of cross-entropies in FP32."""
     return functional.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum")
-
-
-ForwardPass = Callable[..., Pass]
 
 
 def score(

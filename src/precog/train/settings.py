@@ -16,7 +16,6 @@ class TrainSettings:
             step by step; one limited by steps is.
         batch_chunks: chunks per device and step.
         questions_per_chunk: questions branched from each chunk's state.
-        question_tokens: longest question row; longer ones are left out.
         optimiser: ``muon`` or ``adamw``.
         lr: peak learning rate.
         embedding_lr_scale: factor on it for the embeddings.
@@ -35,7 +34,6 @@ class TrainSettings:
     minutes: float = 0.0
     batch_chunks: int = 8
     questions_per_chunk: int = 8
-    question_tokens: int = 64
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 1.5e-3
     embedding_lr_scale: float = 1.0
@@ -56,7 +54,7 @@ class TrainSettings:
     dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_chunks", "questions_per_chunk", "question_tokens"):
+        for name in ("steps", "batch_chunks", "questions_per_chunk"):
             if getattr(self, name) < 1:
                 raise TrainingError(
                     f"--{name.replace('_', '-')} is out of range", given=getattr(self, name), expected="at least 1"
