@@ -7,7 +7,8 @@ import torch
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.engine import GroundedSettings, Source, ground
 from precog.text.tokenizer import load_mistral_tokenizer
-from precog.train.objective import LossWeights, QuestionBatch, score
+from precog.train.objective import LossWeights, score
+from precog.train.questions import QuestionBatch
 
 TOKENIZER = load_mistral_tokenizer()
 

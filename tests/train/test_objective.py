@@ -5,7 +5,8 @@ from torch.nn import functional
 
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
-from precog.train.objective import LossWeights, QuestionBatch, score, span_mask
+from precog.train.objective import LossWeights, score, span_mask
+from precog.train.questions import QuestionBatch
 
 CONFIG = TennsConfig(
     width=16,

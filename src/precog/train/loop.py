@@ -14,21 +14,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
 
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import TrainingError
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch
-from precog.train.objective import LossWeights, QuestionBatch, Scores, score, summed_cross_entropy
+from precog.train.objective import LossWeights, Scores, score, summed_cross_entropy
 from precog.train.optimiser import optimisers
+from precog.train.questions import Variation, place
 from precog.train.settings import TrainSettings
 
-PARTS = ("context", "question", "answer", "grounded", "exact")
+PARTS = ("context", "recite", "question", "answer", "grounded", "exact")
 
 
 @runtime_checkable
@@ -38,36 +37,6 @@ class BatchSource(Protocol):
     def batch(self, step: int) -> Batch:
         """The arrays of one step for this process."""
         ...
-
-
-def to_device(arrays: Batch, device: torch.device, unanswerable: float, seed: tuple[int, ...]) -> QuestionBatch:
-    """Put a batch on the device; a share of its rows, drawn under ``seed``, starts from another chunk's state."""
-    rng = np.random.default_rng(seed)
-    owner = arrays["owner"].astype(np.int64)
-    answerable = rng.random(len(owner)) >= unanswerable
-    chunks = len(arrays["context"])
-    if chunks > 1:
-        owner = np.where(answerable, owner, (owner + rng.integers(1, chunks, len(owner))) % chunks)
-    else:
-        answerable[:] = True
-
-    def put(array: NDArray[np.generic]) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-    whole = {
-        name: put(arrays[name].astype(np.int64))
-        for name in ("context", "context_len", "questions", "prompt_len", "row_len")
-    }
-    return QuestionBatch(
-        context=whole["context"],
-        context_length=whole["context_len"],
-        questions=whole["questions"],
-        prompt_length=whole["prompt_len"],
-        row_length=whole["row_len"],
-        owner=put(owner),
-        answerable=put(answerable),
-    )
 
 
 def learning_rate_factor(settings: TrainSettings, step: int, progress: float) -> float:
@@ -107,6 +76,7 @@ class Run:
         self.on_metrics = on_metrics
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.variation = settings.variation(model.config.layers)
         self.dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
         self.optimisers = optimisers(
             model, settings.optimiser, settings.lr, settings.weight_decay, settings.embedding_lr_scale
@@ -155,7 +125,14 @@ class Run:
         s = self.settings
         late = max(0.0, 2 * progress - 1)
         context = s.context_weight + (s.context_weight_final - s.context_weight) * late
-        return LossWeights(context, s.question_weight, s.answer_weight, s.grounded_weight)
+        return LossWeights(
+            context=context,
+            recite=s.recite_weight,
+            question=s.question_weight,
+            answer=s.answer_weight,
+            grounded=s.grounded_weight,
+            context_share=s.context_share,
+        )
 
     def _progress(self, step: int, elapsed_sec: float) -> float:
         by_step = step / self.settings.steps
@@ -189,7 +166,7 @@ class Run:
                 progress = self._progress(step, time.monotonic() - began)
                 if progress >= 1.0:
                     break
-                batch = to_device(arrays, self.device, settings.unanswerable, (settings.seed, step, self.rank))
+                batch = place(arrays, self.device, self.variation, (settings.seed, step, self.rank))
                 factor = learning_rate_factor(settings, step, progress)
                 weights = self._weights(progress)
                 scores = score(self.model, batch, weights, self.dtype, self.cross_entropy)
@@ -269,7 +246,12 @@ def _means(scores: Scores) -> list[Tensor]:
 
 
 def evaluate_batches(
-    model: TennsModel, batches: list[Batch], device: torch.device, dtype: torch.dtype, use_state: bool = True
+    model: TennsModel,
+    batches: list[Batch],
+    device: torch.device,
+    dtype: torch.dtype,
+    use_state: bool = True,
+    variation: Variation = Variation(),  # noqa: B008  # frozen
 ) -> dict[str, float]:
     """Mean cross-entropies and the share of rows that greedy grounded decoding would answer exactly.
 
@@ -279,8 +261,8 @@ def evaluate_batches(
     counts = dict.fromkeys(PARTS, 0.0)
     model.eval()
     for arrays in batches:
-        batch = to_device(arrays, device, 0.0, (0,))
-        scores = score(model, batch, LossWeights(1.0, 1.0, 1.0, 1.0), dtype, use_state=use_state)
+        batch = place(arrays, device, variation, (0,))
+        scores = score(model, batch, LossWeights(), dtype, use_state=use_state)
         for name in PARTS:
             total, count = getattr(scores, name)
             totals[name] += float(total.detach())

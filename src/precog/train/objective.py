@@ -13,42 +13,33 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from precog.backbones.tenns.model import TennsModel
+from precog.backbones.tenns.model import Pass, TennsModel
+from precog.train.questions import QuestionBatch, varied_states
 
 EOS_ID = 2  # ends an answer; as the first token it says that the chunk does not answer
 IGNORED = -100
-
-
-@dataclasses.dataclass(frozen=True)
-class QuestionBatch:
-    """One step's data on the device.
-
-    Attributes:
-        context: [B, T] chunk tokens, opened by the boundary token, right-padded.
-        context_length: [B].
-        questions: [R, U] boundary token, prompt, answer, end; right-padded.
-        prompt_length, row_length: [R] tokens before the answer, tokens in all.
-        owner: [R] the chunk whose state the row starts from.
-        answerable: [R] False where the owner's chunk is not the one that was asked about.
-    """
-
-    context: Int64[Tensor, "B T"]
-    context_length: Int64[Tensor, " B"]
-    questions: Int64[Tensor, "R U"]
-    prompt_length: Int64[Tensor, " R"]
-    row_length: Int64[Tensor, " R"]
-    owner: Int64[Tensor, " R"]
-    answerable: Bool[Tensor, " R"]
+LOSSES = ("context", "recite", "question", "answer", "grounded")
 
 
 @dataclasses.dataclass(frozen=True)
 class LossWeights:
-    """Weights of the four parts of the loss; each part is a mean over its own tokens."""
+    """Weights of the parts of the loss; each part is a mean over its own tokens.
+
+    Attributes:
+        context: next tokens of the chunks.
+        recite: next tokens of the chunks that are read twice, the second time: what the state holds of every word.
+        question: next tokens of the questions.
+        answer: answer tokens over the whole vocabulary.
+        grounded: answer tokens under the mask of grounded decoding.
+        context_share: share of the chunks whose own tokens are scored; the longest ones of those sorted by length.
+    """
 
     context: float = 1.0
+    recite: float = 0.0
     question: float = 0.1
     answer: float = 0.5
     grounded: float = 1.0
+    context_share: float = 1.0
 
 
 def span_mask(
@@ -69,11 +60,11 @@ def span_mask(
     return torch.stack(masks, dim=1)
 
 
-def context_targets(batch: QuestionBatch) -> Int64[Tensor, "B T"]:
-    """Next-token targets of the chunk, padding ignored."""
-    shifted = functional.pad(batch.context[:, 1:], (0, 1), value=IGNORED)
+def context_targets(context: Int64[Tensor, "B T"], length: Int64[Tensor, " B"]) -> Int64[Tensor, "B T"]:
+    """Next-token targets of chunks, padding ignored."""
+    shifted = functional.pad(context[:, 1:], (0, 1), value=IGNORED)
     position = torch.arange(shifted.shape[1], device=shifted.device)[None]
-    return shifted.masked_fill(position >= batch.context_length[:, None] - 1, IGNORED)
+    return shifted.masked_fill(position >= length[:, None] - 1, IGNORED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,20 +72,21 @@ class Scores:
     """Sums and counts, so that several batches and devices add up.
 
     Attributes:
-        context, question, answer, grounded: (sum of cross-entropies, number of tokens).
+        context, recite, question, answer, grounded: (sum of cross-entropies, number of tokens).
         exact: (rows whose every answer token is the argmax under the mask, answerable rows).
     """
 
     context: tuple[Tensor, Tensor]
+    recite: tuple[Tensor, Tensor]
     question: tuple[Tensor, Tensor]
     answer: tuple[Tensor, Tensor]
     grounded: tuple[Tensor, Tensor]
     exact: tuple[Tensor, Tensor]
 
     def loss(self, weights: LossWeights) -> Tensor:
-        """The weighted sum of the four means."""
+        """The weighted sum of the means."""
         parts = []
-        for name in ("context", "question", "answer", "grounded"):
+        for name in LOSSES:
             total, count = getattr(self, name)
             parts.append(getattr(weights, name) * total / count.clamp(min=1))
         return torch.stack(parts).sum()
@@ -123,16 +115,26 @@ def score(
         cross_entropy: summed cross-entropy of (logits, targets); a compiled one is faster.
         use_state: False starts questions from a zero state: what the mask alone gives away.
     """
-    read = model(batch.context, lengths=batch.context_length, dtype=dtype)
+    read = _grouped_pass(model, batch.context, batch.context_length, None, batch.short_chunks, dtype)
     zero = read.hidden.new_zeros((), dtype=torch.float32)
-    context = question = (zero, zero)
+    context = recite = question = (zero, zero)
     if weights.context:
-        targets = context_targets(batch)
-        context = (cross_entropy(model.logits(read.hidden.flatten(0, 1)), targets.flatten()), (targets >= 0).sum())
-    state = read.state.index_select(1, batch.owner)
-    if not use_state:
-        state = torch.zeros_like(state)
-    asked = model(batch.questions, state=state, lengths=batch.row_length, dtype=dtype)
+        first = len(batch.context) - max(1, round(weights.context_share * len(batch.context)))
+        targets = context_targets(batch.context[first:], batch.context_length[first:])
+        logits = model.logits(read.hidden[first:].flatten(0, 1))
+        context = (cross_entropy(logits, targets.flatten()), (targets >= 0).sum())
+    states, time = read.state, read.decay_time
+    if batch.twice is not None:
+        tokens, lengths = batch.context[batch.twice], batch.context_length[batch.twice]
+        again = model(tokens, state=states.index_select(1, batch.twice), lengths=lengths, dtype=dtype)
+        states = states.index_copy(1, batch.twice, again.state)
+        time = time.index_add(1, batch.twice, again.decay_time)
+        if weights.recite:
+            targets = context_targets(tokens, lengths)
+            logits = model.logits(again.hidden.flatten(0, 1))
+            recite = (cross_entropy(logits, targets.flatten()), (targets >= 0).sum())
+    state = varied_states(model, batch, states, time) if use_state else torch.zeros_like(states[:, batch.owner])
+    asked = _grouped_pass(model, batch.questions, batch.row_length, state, batch.short_rows, dtype)
 
     rows, width = batch.questions.shape
     position = torch.arange(width, device=batch.questions.device)[None]
@@ -172,4 +174,31 @@ def score(
     hit = torch.ones(rows * longest, dtype=torch.bool, device=logits.device)
     hit[kept] = masked.argmax(-1) == targets
     exact = (hit.view(rows, longest).all(1) & batch.answerable).sum(), batch.answerable.sum()
-    return Scores(context, question, answer, grounded, exact)
+    return Scores(context, recite, question, answer, grounded, exact)
+
+
+def _grouped_pass(
+    model: TennsModel,
+    tokens: Int64[Tensor, "B T"],
+    lengths: Int64[Tensor, " B"],
+    state: Tensor | None,
+    short: tuple[int, int] | None,
+    dtype: torch.dtype | None,
+) -> Pass:
+    """One pass over rows sorted by length; the short ones apart, so that they are not padded to the longest."""
+    if state is None:  # a state of zeros: every pass of a width runs the same compiled code
+        config = model.config
+        state = torch.zeros(config.layers, len(tokens), config.state_reals, device=tokens.device)
+        state = state.double() if dtype is None and model.embedding.weight.dtype == torch.float64 else state
+    if short is None:
+        return model(tokens, state=state, lengths=lengths, dtype=dtype)  # type: ignore[no-any-return]  # nn.Module
+    n, width = short
+    head = model(tokens[:n, :width], state=state[:, :n], lengths=lengths[:n], dtype=dtype)
+    rest = model(tokens[n:], state=state[:, n:], lengths=lengths[n:], dtype=dtype)
+    padded = functional.pad(head.hidden, (0, 0, 0, tokens.shape[1] - width))
+    return Pass(
+        torch.cat((padded, rest.hidden)),
+        torch.cat((head.state, rest.state), dim=1),
+        torch.cat((head.tail, rest.tail), dim=1),
+        torch.cat((head.decay_time, rest.decay_time), dim=1),
+    )

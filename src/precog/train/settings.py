@@ -4,6 +4,18 @@ import dataclasses
 from typing import Any, Literal
 
 from precog.errors import TrainingError
+from precog.train.questions import Variation
+
+SHARES = (
+    "context_share",
+    "unanswerable",
+    "twice",
+    "augment_rounded",
+    "augment_layers",
+    "augment_composed",
+    "short_chunk_share",
+    "short_row_share",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +36,14 @@ class TrainSettings:
         weight_decay, clip: decoupled decay; gradient norm limit.
         context_weight, question_weight, answer_weight, grounded_weight: parts of the loss.
         context_weight_final: the context weight moves there over the second half of the schedule.
+        recite_weight: part of the loss for chunks read a second time.
+        context_share: share of the chunks whose own tokens are scored in a step.
         unanswerable: share of question rows that start from another chunk's state.
+        twice: share of the chunks that are read twice.
+        augment_rounded, augment_layers, augment_composed: shares of question rows that start from a state rounded to
+            16, 8 or 4 bits, from some of its layers, or from a composition with another chunk's state.
+        short_chunk_share, short_chunk_tokens, short_row_share, short_row_tokens: the shortest chunks and rows of a
+            batch are read at this width where they fit, so that they are not padded to the longest.
         seed: of the weights and the data order.
         save_every_steps, evaluate_every_steps, log_every_steps: 0 for never.
         dtype: compute dtype of the blocks; weights, state and optimiser stay FP32.
@@ -46,7 +65,17 @@ class TrainSettings:
     question_weight: float = 0.1
     answer_weight: float = 0.5
     grounded_weight: float = 1.0
+    recite_weight: float = 0.0
+    context_share: float = 1.0
     unanswerable: float = 0.1
+    twice: float = 0.0
+    augment_rounded: float = 0.0
+    augment_layers: float = 0.0
+    augment_composed: float = 0.0
+    short_chunk_share: float = 0.0
+    short_chunk_tokens: int = 0
+    short_row_share: float = 0.0
+    short_row_tokens: int = 0
     seed: int = 0
     save_every_steps: int = 0
     evaluate_every_steps: int = 0
@@ -62,8 +91,26 @@ class TrainSettings:
         for name in ("lr", "clip"):
             if not getattr(self, name) > 0:
                 raise TrainingError(f"--{name} is out of range", given=getattr(self, name), expected="above 0")
-        if not 0 <= self.unanswerable < 1:
-            raise TrainingError("--unanswerable is out of range", given=self.unanswerable, expected="0 ≤ share < 1")
+        for name in SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise TrainingError(
+                    f"--{name.replace('_', '-')} is out of range", given=getattr(self, name), expected="0 to 1"
+                )
+
+    def variation(self, num_layers: int) -> Variation:
+        """How batches of questions are varied and cut."""
+        return Variation(
+            unanswerable=self.unanswerable,
+            twice=self.twice,
+            rounded=self.augment_rounded,
+            layers=self.augment_layers,
+            composed=self.augment_composed,
+            num_layers=num_layers,
+            short_chunk_share=self.short_chunk_share,
+            short_chunk_tokens=self.short_chunk_tokens,
+            short_row_share=self.short_row_share,
+            short_row_tokens=self.short_row_tokens,
+        )
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainSettings":

@@ -89,8 +89,9 @@ def start(
             for name, rows in held_out.items():
                 batches = QuestionBatches([MixtureEntry(rows, 1.0)], *shape, seed=settings.seed)
                 arrays = [batches.batch(step) for step in range(EVALUATION_BATCHES)]
-                results[name] = evaluate_batches(model, arrays, device, run.dtype)
-                blind = evaluate_batches(model, arrays, device, run.dtype, use_state=False)
+                plain = run.variation.plain()
+                results[name] = evaluate_batches(model, arrays, device, run.dtype, variation=plain)
+                blind = evaluate_batches(model, arrays, device, run.dtype, use_state=False, variation=plain)
                 results[name]["exact_without_state"] = blind["exact"]
         if world > 1:
             dist.barrier()
