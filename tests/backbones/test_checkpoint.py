@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from precog.backbones.card import ModelCard
 from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.backbones.tenns.block import DT_MAX, DT_MIN, TennsBlock
+from precog.backbones.tenns.block import TennsBlock
 from precog.backbones.tenns.checkpoint import load_model, save_model, weights_digest
-from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.config import DT_MAX, DT_MIN, TennsConfig
 from precog.backbones.tenns.model import TennsModel, build
 from precog.backbones.tenns.quantise import SCHEMES, pack, unpack
 from precog.errors import ForeignStateError, ModelError, UsageError

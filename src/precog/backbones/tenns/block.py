@@ -4,7 +4,7 @@
     v ← SiLU(b + Σ_j w_j ⊙ v_{t−j})                       the window stays inside its segment
     e = SiLU(W_e v);  Δ = clamp(softplus(W_Δ e + b_Δ), 1e-5, 1), FP32;  β = W_B e + b_B;  r = W_r e + b_r
     diagonal:  h_m ← exp(Δ λ_m) h_m + Δ (β_m v_m + i β_{M+m} v_{M+m});   y = C (r ⊙ n(h)) + D ⊙ v
-    outer:     H ← exp(Δ λ) H + Δ β̂ (W_v v)ᵀ;                            y = C n(r̂ᵀ H) + D ⊙ v
+    outer:     H ← exp(Δ λ) H + Δ β̂ (W_v v)ᵀ;                            y = C n(r̂ᵀ H) + D ⊙ v   (β̂ = β / |β|)
     x ← x + W_out (y ⊙ SiLU(z))
 
 with λ = −softplus(α) + iω, so that |exp(Δλ)| < 1. A block takes its state and its convolution tail and returns new
@@ -18,10 +18,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.config import DT_MAX, DT_MIN, TennsConfig
 from precog.ops import diagonal_scan, outer_scan
-
-DT_MIN, DT_MAX = 1e-5, 1.0  # below, exp(−0.5·Δ) is exactly 1 in FP32; above, the phase aliases (ERRATA 1)
 
 
 class Linear(nn.Linear):
@@ -65,7 +63,7 @@ class TennsBlock(nn.Module):
         self.skip = nn.Parameter(torch.ones(n))
         self.project_out = Linear(n, d, bias=False)
         if config.mixer == "diagonal":
-            self.alpha = nn.Parameter(torch.empty(g * config.modes_per_group))
+            self.alpha = nn.Parameter(torch.empty(config.groups * config.modes_per_group))
             if config.frequencies == "learned":
                 self.omega = nn.Parameter(math.pi * torch.arange(config.modes_per_group, dtype=torch.float32))
             self.write = Linear(config.bottleneck, n)
@@ -95,9 +93,7 @@ class TennsBlock(nn.Module):
         nn.init.normal_(self.project_out.weight, std=1 / math.sqrt(config.inner * 2 * config.layers))
         nn.init.uniform_(self.conv_weight, -1 / math.sqrt(config.kernel), 1 / math.sqrt(config.kernel))
         nn.init.normal_(self.dt_weight, std=0.3 / math.sqrt(config.bottleneck))
-        # Δ starts log-uniform over its groups, so that horizons differ by orders of magnitude: 20 to 2,000 tokens for
-        # the paper's mixer at softplus(α) = 0.5, 20 to 500 for the outer one at 0.1, whose few heads must all write
-        low, high, rate = (1e-3, 1e-1, 0.5) if config.mixer == "diagonal" else (2e-2, 5e-1, 0.1)
+        low, high, rate = config.timescales
         steps = torch.linspace(math.log(low), math.log(high), config.decay_groups).exp()
         self.dt_bias.copy_(steps + torch.log(-torch.expm1(-steps)))
         self.alpha.fill_(math.log(math.expm1(rate)))
@@ -105,6 +101,8 @@ class TennsBlock(nn.Module):
             self.write.bias.fill_(1.0)
             if config.readout == "question":
                 self.read.bias.fill_(1.0)
+        elif config.first_read == "write":
+            self.read.weight.copy_(self.write.weight)
 
     def _convolve(
         self, v: Float[Tensor, "B T N"], tail: Float[Tensor, "B J N"] | None, segments: Int[Tensor, "B T"] | None
@@ -179,7 +177,7 @@ class TennsBlock(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         config = self.config
         modes = v.shape[-1] // 2
-        step = dt.repeat_interleave(config.modes_per_group, dim=-1)
+        step = dt.repeat_interleave(config.modes_per_dt, dim=-1)
         real, omega = self.decay_rates()
         radius = (step * real).exp()
         phase = step * omega
@@ -202,9 +200,8 @@ class TennsBlock(nn.Module):
         rows, length, _ = v.shape
         heads, k, p = config.heads, config.coefficients, config.channels
         real, _ = self.decay_rates()
-        # unit vectors address the memory, so that what is read back does not depend on their length
-        write = functional.normalize(self.write(e).view(rows, length, heads, k), dim=-1)
-        read = functional.normalize(self.read(e).view(rows, length, heads, k), dim=-1)
+        write = self.address(self.write(e).view(rows, length, heads, k))
+        read = self.address(self.read(e).view(rows, length, heads, k))
         value = self.value(v).view(rows, length, heads, p)
         initial = None if state is None else state.view(rows, heads, k, p)
         scaled = write * dt[..., None].to(write.dtype)
@@ -212,3 +209,10 @@ class TennsBlock(nn.Module):
         if self.state_norm is not None:
             readout = self.state_norm(readout)
         return readout.reshape(rows, length, heads * p), final.reshape(rows, heads * k * p)
+
+    def address(self, keys: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
+        """Vectors that address the outer mixer's memory, made of a write or read map's output."""
+        if self.config.keys == "raw":
+            return keys / math.sqrt(keys.shape[-1])
+        # unit vectors address the memory, so that what is read back does not depend on their length
+        return functional.normalize(keys, dim=-1)

@@ -9,7 +9,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
-from precog.backbones.tenns.block import DT_MAX, DT_MIN, TennsBlock
+from precog.backbones.tenns.block import TennsBlock
+from precog.backbones.tenns.config import DT_MAX, DT_MIN
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel
 from precog.ops import diagonal_step, outer_step
 
@@ -65,7 +66,7 @@ def _block_step(block: TennsBlock, x: Tensor, state: Tensor, tail: Tensor) -> tu
 def _diagonal(block: TennsBlock, v: Tensor, e: Tensor, dt: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     config = block.config
     modes = v.shape[1] // 2
-    step = dt.repeat_interleave(config.modes_per_group, dim=-1)
+    step = dt.repeat_interleave(config.modes_per_dt, dim=-1)
     real, omega = block.decay_rates()
     radius, phase = (step * real).exp(), step * omega
     decay = torch.stack((radius * phase.cos(), radius * phase.sin()), dim=-1)
@@ -85,8 +86,8 @@ def _outer(block: TennsBlock, v: Tensor, e: Tensor, dt: Tensor, state: Tensor) -
     config = block.config
     rows, heads, k, p = v.shape[0], config.heads, config.coefficients, config.channels
     real, _ = block.decay_rates()
-    write = functional.normalize(block.write(e).view(rows, heads, k), dim=-1) * dt[..., None].to(e.dtype)
-    read = functional.normalize(block.read(e).view(rows, heads, k), dim=-1)
+    write = block.address(block.write(e).view(rows, heads, k)) * dt[..., None].to(e.dtype)
+    read = block.address(block.read(e).view(rows, heads, k))
     value = block.value(v).view(rows, heads, p)
     readout, after = outer_step(dt * real, write, value, read, state.view(rows, heads, k, p))
     readout = readout.to(v.dtype)
