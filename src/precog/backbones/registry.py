@@ -13,13 +13,18 @@ import torch
 
 from precog.backbones.card import FORMAT_VERSION, ModelCard
 from precog.backbones.protocol import Backbone
+from precog.backbones.tenns.adapter import apply_adapter, is_adapter, read_adapter_card
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.backbones.tenns.checkpoint import load_model, read_card
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import TennsModel
 from precog.errors import ModelError, UsageError
 from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
 
 GROUP = "precog.models"
 ENVIRONMENT = "PRECOG_MODEL"
 _HINT = f"give a model folder or name with --model or {ENVIRONMENT}, or install a weight distribution (weights/)"
+MAX_ADAPTERS = 8
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
@@ -110,6 +115,11 @@ def load_backbone(
             raise UsageError("--threads is out of range", given=threads, expected="at least 1")
         torch.set_num_threads(threads)
     folder = find_model(model)
+    if is_adapter(folder):
+        network, card = load_network(folder)
+        tokenizer = load_mistral_tokenizer() if tokenizer is None else tokenizer
+        where = choose_device(device)
+        return TennsBackbone(network, card, tokenizer, encode_mode=encode_mode, device=where, dtype=_DTYPES[dtype])
     if (kind := model_kind(folder)) != "tenns":
         raise ModelError("unknown kind of model", given=kind, expected="tenns")
     return TennsBackbone.load(
@@ -119,6 +129,52 @@ def load_backbone(
         device=choose_device(device),
         dtype=_DTYPES[dtype],
     )
+
+
+def load_network(folder: Path) -> tuple[TennsModel, ModelCard]:
+    """The FP32 network of a model's or an adapter's folder, and its card.
+
+    Raises:
+        ModelError: it is damaged, or the base of an adapter is not to be found.
+    """
+    adapters, folder = _chain(folder)
+    network, card = load_model(folder)
+    for adapter in reversed(adapters):
+        network, card = apply_adapter(adapter, network, card)
+    return network, card
+
+
+def model_config(folder: Path) -> TennsConfig:
+    """The shape of a model's or an adapter's folder, without its weights.
+
+    Raises:
+        ModelError: it is damaged, or the base of an adapter is not to be found.
+    """
+    return read_card(_chain(folder)[1])[1]
+
+
+def _chain(folder: Path) -> tuple[list[Path], Path]:
+    """The adapters of a folder, outermost first, and the model they stand on."""
+    adapters: list[Path] = []
+    while is_adapter(folder):
+        if len(adapters) == MAX_ADAPTERS:
+            raise ModelError("too many adapters stand on each other", given=adapters[0], expected=MAX_ADAPTERS)
+        adapters.append(folder)
+        folder = _base_folder(folder)
+    return adapters, folder
+
+
+def _base_folder(adapter: Path) -> Path:
+    """Where the base of an adapter is: installed, where it was, or beside the adapter; its fingerprint says more."""
+    base = read_adapter_card(adapter).base
+    installed = installed_models()
+    if base in installed:
+        return installed[base]
+    for folder in (Path(base), adapter / base, adapter.parent / Path(base).name):
+        if folder.is_dir() and folder.resolve() != adapter.resolve():
+            return folder
+    hint = f"put it at {adapter.parent / Path(base).name}, or merge the adapter: precog train merge --base …"
+    raise ModelError("the base of this adapter is not here", given=adapter, expected=base, hint=hint)
 
 
 def model_kind(folder: Path) -> str:

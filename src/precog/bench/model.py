@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from precog.backbones.protocol import Backbone
-from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone
+from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone, model_config
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.backbones.tenns.checkpoint import read_card, save_model
+from precog.backbones.tenns.checkpoint import save_model
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel, build
 from precog.bench.result import Subject
@@ -69,7 +69,7 @@ def state_spec(name: str) -> StateSpec:
     if name.startswith(RANDOM):
         config = TennsConfig.preset(name.removeprefix(RANDOM))
     else:
-        _, config = read_card(find_model(name))
+        config = model_config(find_model(name))
     return StateSpec(
         layers=config.layers,
         reals_per_layer=config.state_reals,
