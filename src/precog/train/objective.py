@@ -74,6 +74,7 @@ class Scores:
     Attributes:
         context, recite, question, answer, grounded: (sum of cross-entropies, number of tokens).
         exact: (rows whose every answer token is the argmax under the mask, answerable rows).
+        row_losses: [R] grounded cross-entropy summed over each row's answer; infinite where it cannot be decoded.
     """
 
     context: tuple[Tensor, Tensor]
@@ -82,6 +83,7 @@ class Scores:
     answer: tuple[Tensor, Tensor]
     grounded: tuple[Tensor, Tensor]
     exact: tuple[Tensor, Tensor]
+    row_losses: Tensor
 
     def loss(self, weights: LossWeights) -> Tensor:
         """The weighted sum of the means."""
@@ -171,10 +173,11 @@ def score(
     losses = functional.cross_entropy(masked, targets, reduction="none")
     reachable = torch.isfinite(losses)  # an answer that is no span of the chunk cannot be decoded, nor learned
     grounded = (losses.where(reachable, zero).sum(), reachable.sum())
+    row_losses = losses.new_zeros(rows * longest).index_copy(0, kept, losses.detach()).view(rows, longest).sum(1)
     hit = torch.ones(rows * longest, dtype=torch.bool, device=logits.device)
     hit[kept] = masked.argmax(-1) == targets
     exact = (hit.view(rows, longest).all(1) & batch.answerable).sum(), batch.answerable.sum()
-    return Scores(context, recite, question, answer, grounded, exact)
+    return Scores(context, recite, question, answer, grounded, exact, row_losses)
 
 
 def _grouped_pass(
