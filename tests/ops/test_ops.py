@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precog.ops import diagonal_loop, diagonal_scan, lti_fft, outer_loop, outer_scan
+from precog.ops import chunked_outer_scan, diagonal_loop, diagonal_scan, lti_fft, outer_loop, outer_scan
 
 
 def diagonal_inputs(rows, length, modes, seed):
@@ -56,7 +56,7 @@ def test_outer_scan_equals_loop_with_gradients(length, chunk, seed, with_state, 
     weight = torch.randn(rows, length, heads, p, dtype=torch.float64)
     final_weight = torch.randn(rows, heads, k, p, dtype=torch.float64)
     results = []
-    for function, more in ((outer_loop, {}), (outer_scan, {"chunk_length": chunk})):
+    for function, more in ((outer_loop, {}), (chunked_outer_scan, {"chunk_length": chunk})):
         y, final = function(log_decay, write, value, read, *extra, **more)
         loss = (y * weight).sum() + (final * final_weight).sum()
         gradients = torch.autograd.grad(loss, arguments, allow_unused=True, materialize_grads=True)

@@ -5,8 +5,17 @@ values and gradients. These functions know tensors; they know nothing of models,
 """
 
 from precog.ops.lti import lti_fft
-from precog.ops.outer import outer_scan
+from precog.ops.outer import chunked_outer_scan, outer_scan
 from precog.ops.reference import diagonal_loop, diagonal_step, outer_loop, outer_step
 from precog.ops.scan import diagonal_scan
 
-__all__ = ["diagonal_loop", "diagonal_scan", "diagonal_step", "lti_fft", "outer_loop", "outer_scan", "outer_step"]
+__all__ = [
+    "chunked_outer_scan",
+    "diagonal_loop",
+    "diagonal_scan",
+    "diagonal_step",
+    "lti_fft",
+    "outer_loop",
+    "outer_scan",
+    "outer_step",
+]

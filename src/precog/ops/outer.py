@@ -1,9 +1,11 @@
-"""Chunked parallel form of the outer-product recurrence, made of matrix products.
+"""Outer-product recurrence over all tokens at once: one kernel on a CUDA device, matrix products of torch elsewhere.
 
-Within a chunk of c tokens every pair (t, s ≤ t) meets in a c × c matrix; between chunks only the state passes. All
-decays appear as exp of a sum of non-positive numbers over (s, t], so nothing overflows. A reset inside a chunk cuts
-the pairs that straddle it and the state that entered before it.
+In the torch form, within a chunk of c tokens every pair (t, s ≤ t) meets in a c × c matrix; between chunks only the
+state passes. All decays appear as exp of a sum of non-positive numbers over (s, t], so nothing overflows. A reset
+inside a chunk cuts the pairs that straddle it and the state that entered before it.
 """
+
+import importlib.util
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,6 +13,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from precog.ops.reference import HeadState
+
+# kernels are declared at import, before anything is compiled; a build of torch without CUDA does not pay for Triton
+FUSED = torch.version.cuda is not None and importlib.util.find_spec("triton") is not None
+if FUSED:
+    from precog.ops.triton_outer import is_supported, triton_outer_scan
 
 
 def outer_scan(
@@ -20,9 +27,8 @@ def outer_scan(
     read: Float[Tensor, "B T H K"],
     initial: HeadState | None = None,
     resets: Bool[Tensor, "B T"] | None = None,
-    chunk_length: int = 64,
 ) -> tuple[Float[Tensor, "B T H P"], HeadState]:
-    """Readouts y_t = r_tᵀ H_t and the final state of H_t = a_t H_{t−1} + β_t v_tᵀ.
+    """Readouts y_t = r_tᵀ H_t and the final state of H_t = a_t H_{t−1} + β_t v_tᵀ, by the fastest form there is.
 
     Args:
         log_decay: log a ≤ 0, FP32, one per head.
@@ -31,11 +37,25 @@ def outer_scan(
         read: r.
         initial: H before the first token; zero when None.
         resets: True where H_{t−1} counts as zero.
-        chunk_length: tokens per chunk; changes speed and rounding only.
 
     Returns:
         Readouts in the dtype of ``value``; the final state in the dtype of ``log_decay``.
     """
+    if FUSED and value.is_cuda and is_supported(write, value, read):
+        return triton_outer_scan(log_decay, write, value, read, initial, resets)
+    return chunked_outer_scan(log_decay, write, value, read, initial, resets)
+
+
+def chunked_outer_scan(
+    log_decay: Float[Tensor, "B T H"],
+    write: Float[Tensor, "B T H K"],
+    value: Float[Tensor, "B T H P"],
+    read: Float[Tensor, "B T H K"],
+    initial: HeadState | None = None,
+    resets: Bool[Tensor, "B T"] | None = None,
+    chunk_length: int = 64,
+) -> tuple[Float[Tensor, "B T H P"], HeadState]:
+    """``outer_scan`` in torch; ``chunk_length``, tokens per chunk, changes speed and rounding only."""
     rows, length, heads, coefficients = write.shape
     channels = value.shape[-1]
     size = min(chunk_length, length)
