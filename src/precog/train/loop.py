@@ -1,64 +1,84 @@
-"""The training loop: deterministic batches, mixed precision with FP32 masters, atomic checkpoints, exact resume.
+"""The training loop: deterministic micro-batches, mixed precision with FP32 masters, checkpoints, exact resume.
 
-One process per device; several processes (torchrun) average their gradients. The loop knows batches and a model; it
-does not know where the data came from.
+The loop knows batches and a model. It does not know where the data came from, nor how processes share the weights.
 """
 
 import json
 import math
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from precog.backbones.tenns.model import TennsModel
-from precog.errors import TrainingError
+from precog.errors import StorageError, TrainingError
+from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from precog.train.data.batches import Batch
-from precog.train.objective import LossWeights, Scores, score, summed_cross_entropy
+from precog.train.data.batches import Batch, TokenBatch
+from precog.train.evaluation import evaluate_batches
+from precog.train.interrupt import Interrupt, TrainingInterrupted
+from precog.train.metrics import MetricsLog
+from precog.train.microbatch import Scoring, describe, means, token_counts
+from precog.train.objective import LossWeights, summed_cross_entropy
 from precog.train.optimiser import optimisers
-from precog.train.questions import Variation, place
+from precog.train.parallel import Workers, agreed, kind_of, place_in_world, summed
+from precog.train.schedule import learning_rate_factor
 from precog.train.settings import TrainSettings
+from precog.train.speed import Speed, body_parameters
 
-PARTS = ("context", "recite", "question", "answer", "grounded", "exact")
+__all__ = ["BAD_BATCH_FILE", "BatchSource", "Run", "evaluate_batches", "learning_rate_factor"]
+
+BAD_BATCH_FILE = "bad_batch.json"
 
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Batches by number: the same step gives the same batch in every run."""
+    """Batches by number: the same number gives the same batch in every run, of the same kind in every process."""
 
-    def batch(self, step: int) -> Batch:
-        """The arrays of one step for this process."""
+    def batch(self, step: int) -> Batch | TokenBatch:
+        """The arrays of one micro-batch for this process."""
         ...
 
 
-def learning_rate_factor(settings: TrainSettings, step: int, progress: float) -> float:
-    """Linear warm-up, then a cosine down to ``final_lr_fraction``; ``progress`` runs from 0 to 1."""
-    warm = min(1.0, (step + 1) / max(1, settings.warmup_steps))
-    floor = settings.final_lr_fraction
-    return warm * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress))))
-
-
-def _prefetched(source: BatchSource, first: int, last: int, workers: int = 4) -> Iterator[tuple[int, Batch]]:
+def _prefetched(
+    source: BatchSource, first: int, last: int, workers: int = 4
+) -> Generator[Batch | TokenBatch, None, None]:
     """Batches first … last − 1 in order, prepared ahead by threads."""
-    with ThreadPoolExecutor(workers) as pool:
-        pending = [pool.submit(source.batch, step) for step in range(first, min(last, first + 2 * workers))]
-        for step in range(first, last):
-            ahead = step + 2 * workers
+    pool = ThreadPoolExecutor(workers)
+    try:
+        pending = [pool.submit(source.batch, number) for number in range(first, min(last, first + 2 * workers))]
+        for number in range(first, last):
+            ahead = number + 2 * workers
             if ahead < last:
                 pending.append(pool.submit(source.batch, ahead))
-            yield step, pending.pop(0).result()
+            yield pending.pop(0).result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Run:
-    """One training run; ``Run(…).train(…)`` returns the last line of its metrics."""
+    """One training run; ``Run(…).train(…)`` returns the last line of its metrics.
+
+    Args:
+        model: what is trained; parameters that need no gradient stay as they are.
+        settings: how.
+        out: folder of checkpoints and metrics.
+        device: of this process.
+        compiled: compile the blocks.
+        on_metrics: called with every line of metrics, in the first process.
+        on_progress: called after every step with steps done, steps in all, and the step's loss, in the first process.
+        identity: what else a resumed run must share, such as a fingerprint of the data; plain data.
+        keeps_checkpoints: False writes none.
+
+    Raises:
+        TrainingError: the settings contradict the processes.
+    """
 
     def __init__(
         self,
@@ -68,58 +88,69 @@ class Run:
         device: torch.device,
         compiled: bool = False,
         on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
+        on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
+        identity: Mapping[str, Any] | None = None,
+        keeps_checkpoints: bool = True,
     ) -> None:
         self.model = model.to(device)
         self.settings = settings
         self.out = out
         self.device = device
         self.on_metrics = on_metrics
-        self.rank = int(os.environ.get("RANK", "0"))
-        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.on_progress = on_progress
+        self.keeps_checkpoints = keeps_checkpoints
+        self.rank, self.world = place_in_world()
         self.variation = settings.variation(model.config.layers)
         self.dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
+        self.wide = torch.float32 if device.type == "mps" else torch.float64
+        self.model.recompute = settings.recompute
+        self.speed = Speed(body_parameters(model), device, self.world)
+        self.workers = Workers(model, kind_of(settings.parallel, model, settings.optimiser), device, compiled)
         self.optimisers = optimisers(
             model, settings.optimiser, settings.lr, settings.weight_decay, settings.embedding_lr_scale
         )
-        self.cross_entropy: Callable[[Tensor, Tensor], Tensor] = summed_cross_entropy
-        if compiled:
-            for block in self.model.blocks:
-                block.compile(dynamic=False)
-            self.cross_entropy = torch.compile(summed_cross_entropy, dynamic=True)
+        self.average = WeightAverage(model, settings.ema) if settings.ema else None
+        self.scoring = Scoring(
+            device,
+            self.dtype,
+            self.variation,
+            settings.seed,
+            compiled,
+            torch.compile(summed_cross_entropy, dynamic=True) if compiled else summed_cross_entropy,
+        )
+        self.tokens_seen = 0
         self.record: dict[str, Any] = {
             "settings": asdict(settings),
             "config": model.config.to_dict(),
             "world": self.world,
+            **(identity or {}),
         }
 
     def resume(self) -> int:
         """Load the newest checkpoint of the output folder and return the step to go on from; 0 when there is none.
 
         Raises:
-            TrainingError: the checkpoint belongs to other settings.
+            TrainingError: the checkpoint belongs to other settings, another shape, number of processes or data.
         """
         path = latest_checkpoint(self.out)
         if path is None:
             return 0
-        record = json.loads((path / "record.json").read_text())
-        for part in ("config", "settings", "world"):
-            if record.get(part) != self.record[part]:
+        try:
+            record = json.loads((path / "record.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TrainingError("the checkpoint to resume is damaged", given=f"{path}/record.json: {error}") from error
+        for part, mine in self.record.items():
+            if record.get(part) != mine:
                 raise TrainingError(
                     f"the run to resume has another {part}",
-                    given=json.dumps(self.record[part], sort_keys=True),
-                    expected=json.dumps(record.get(part), sort_keys=True),
+                    given=_difference(mine, record.get(part)),
+                    expected=_difference(record.get(part), mine),
                     hint="pass the same options, or choose another --out folder",
                 )
-        return int(load_checkpoint(path, self.model, self.optimisers)["step"])
-
-    def _average_gradients(self) -> None:
-        if self.world == 1:
-            return
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        flat = torch.cat([g.flatten() for g in gradients])
-        dist.all_reduce(flat, op=dist.ReduceOp.AVG)
-        for gradient, averaged in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
-            gradient.copy_(averaged.view_as(gradient))
+        average = None if self.average is None else self.average.values
+        record = load_checkpoint(path, self.model, self.optimisers, average)
+        self.tokens_seen = int(record.get("tokens_seen", 0))
+        return int(record["step"])
 
     def _weights(self, progress: float) -> LossWeights:
         s = self.settings
@@ -134,138 +165,207 @@ class Run:
             context_share=s.context_share,
         )
 
-    def _progress(self, step: int, elapsed_sec: float) -> float:
-        by_step = step / self.settings.steps
-        by_time = elapsed_sec / (60 * self.settings.minutes) if self.settings.minutes else 0.0
-        progress = max(by_step, by_time)
-        if self.world > 1 and self.settings.minutes:  # every process must follow the same schedule and stop together
-            shared = torch.tensor(progress, device=self.device)
-            dist.broadcast(shared, 0)
-            progress = float(shared)
-        return progress
+    def _backward(self, arrays: list[Batch | TokenBatch], step: int, weights: LossWeights) -> tuple[Tensor, Tensor]:
+        """Gradients of a step; the losses of its micro-batches, and their sums and counts added up."""
+        losses, scores = [], []
+        for part, batch in enumerate(arrays):
+            self.workers.begin(part == len(arrays) - 1)
+            loss, found = self.workers.run(self.scoring.loss(batch, step * len(arrays) + part, weights))
+            (loss / len(arrays)).backward()  # type: ignore[no-untyped-call]  # torch leaves backward untyped
+            losses.append(loss.detach())
+            scores.append(found)
+        self.workers.average_gradients()
+        return torch.stack(losses), torch.stack(scores).sum(0)
 
     def train(
-        self, source: BatchSource, evaluate: Callable[[TennsModel], dict[str, float]] | None = None
+        self, source: BatchSource, evaluate: Callable[[TennsModel], dict[str, Any]] | None = None
     ) -> dict[str, Any]:
         """Train from the newest checkpoint to the end of the schedule.
 
+        SIGINT and SIGTERM end the run after the step in progress, with a checkpoint.
+
+        Args:
+            source: micro-batches; step s reads numbers s · accumulate and on.
+            evaluate: called in every process, with the average of the weights where there is one.
+
         Raises:
-            TrainingError: the loss is not finite; the last checkpoint is intact and the batch is named.
+            TrainingError: the loss is not finite; the last checkpoint is intact, the batch is in ``bad_batch.json``.
+            TrainingInterrupted: a signal asked for it.
+            StorageError: the disk is full or refuses; the last checkpoint is intact.
         """
-        settings = self.settings
-        start = self.resume()
-        began = time.monotonic()
-        window: list[Tensor] = []
-        tokens = 0
-        window_began = began
-        metrics: dict[str, Any] = {"step": start, "world": self.world}
-        log = (self.out / "metrics.jsonl").open("a") if self.rank == 0 else None
-        step = start
+        with agreed(self.device):
+            start = self.resume()
+            log = MetricsLog(self.out, start) if self.rank == 0 else None
+        interrupt = Interrupt()
         try:
-            for step, arrays in _prefetched(source, start, settings.steps):
-                progress = self._progress(step, time.monotonic() - began)
-                if progress >= 1.0:
-                    break
-                batch = place(arrays, self.device, self.variation, (settings.seed, step, self.rank))
-                factor = learning_rate_factor(settings, step, progress)
-                weights = self._weights(progress)
-                scores = score(self.model, batch, weights, self.dtype, self.cross_entropy)
-                loss = scores.loss(weights)
-                loss.backward()  # type: ignore[no-untyped-call]  # torch leaves backward untyped
-                self._average_gradients()
-                norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
-                for optimiser in self.optimisers:
-                    for group in optimiser.param_groups:
-                        group["lr"] = group["peak_lr"] * factor
-                    optimiser.step()
-                    optimiser.zero_grad(set_to_none=True)
-                window.append(torch.stack([loss.detach(), norm.detach(), *_means(scores)]))
-                tokens += int(arrays["context_len"].sum()) + int(arrays["row_len"].sum())
-                done = step + 1
-                last = done == settings.steps
-                if settings.log_every_steps and (done % settings.log_every_steps == 0 or last):
-                    values = torch.stack(window).mean(0).tolist()
-                    if not all(math.isfinite(v) for v in values[:2]):
-                        raise TrainingError(
-                            "the loss is not finite",
-                            given=f"steps {done - len(window)} to {done - 1}: loss {values[0]}, norm {values[1]}",
-                            hint=f"lower --lr or inspect the data; last good checkpoint: {latest_checkpoint(self.out)}",
-                        )
-                    now = time.monotonic()
-                    names = ("loss", "gradient_norm", *PARTS)
-                    metrics = {
-                        "step": done,
-                        **{name: round(value, 5) for name, value in zip(names, values, strict=True)},
-                        "lr": settings.lr * factor,
-                        "progress": round(progress, 4),
-                        "tokens_per_sec": round(self.world * tokens / (now - window_began)),
-                        "elapsed_sec": round(now - began, 1),
-                        "world": self.world,
-                    }
-                    window, tokens, window_began = [], 0, now
-                    self._write(log, metrics)
-                if (
-                    evaluate
-                    and settings.evaluate_every_steps
-                    and done % settings.evaluate_every_steps == 0
-                    and not last
-                ):
-                    self._write(log, {"step": done, "evaluation": evaluate(self.model)})
-                    window_began = time.monotonic()
-                if settings.save_every_steps and done % settings.save_every_steps == 0 and not last:
-                    self.save(done)
-            else:
-                step = settings.steps
-            self.save(step)
-            if evaluate:
-                metrics = {**metrics, "evaluation": evaluate(self.model)}
-                self._write(log, metrics)
+            with interrupt.listening():
+                return self._train(source, evaluate, start, log, interrupt)
         finally:
             if log is not None:
                 log.close()
+
+    def _train(
+        self,
+        source: BatchSource,
+        evaluate: Callable[[TennsModel], dict[str, Any]] | None,
+        start: int,
+        log: MetricsLog | None,
+        interrupt: Interrupt,
+    ) -> dict[str, Any]:
+        settings, size = self.settings, self.settings.accumulate
+        began = time.monotonic()
+        window: list[list[float]] = []
+        metrics: dict[str, Any] = {"step": start, "world": self.world, "tokens_seen": self.tokens_seen}
+        elapsed_sec = 0.0
+        done = start
+        batches = _prefetched(source, start * size, settings.steps * size)
+        self.speed.restart()
+        try:
+            for step in range(start, settings.steps):
+                by_time = elapsed_sec / (60 * settings.minutes) if settings.minutes else 0.0
+                progress = max(step / settings.steps, by_time)
+                if progress >= 1.0:
+                    break
+                arrays = [next(batches) for _ in range(size)]
+                losses, scores = self._backward(arrays, step, self._weights(progress))
+                norm = self.workers.clip_gradients(settings.clip)
+                valid, padded = (sum(counts) for counts in zip(*map(token_counts, arrays), strict=True))
+                # one exchange and one wait per step: sums over processes, and what every one of them must know
+                own = [valid, padded, interrupt.is_wanted, (time.monotonic() - began) * (self.rank == 0)]
+                values = torch.cat((losses.mean()[None], scores.flatten(), losses.new_tensor(own)))
+                *shared, norm_value = torch.cat((summed(values.to(self.wide)), norm[None].to(self.wide))).tolist()
+                loss = shared[0] / self.world
+                if not (math.isfinite(loss) and math.isfinite(norm_value)):
+                    self._refuse(step, arrays, losses, loss, norm_value)
+                factor = learning_rate_factor(settings, step, progress)
+                self._update(factor, step)
+                done = step + 1
+                all_valid, all_padded, is_wanted, elapsed_sec = shared[-4:]
+                self.tokens_seen += int(all_valid)
+                self.speed.add(int(all_valid), int(all_padded))
+                window.append([loss, norm_value, *shared[1:-4]])
+                last = done == settings.steps
+                if settings.log_every_steps and (done % settings.log_every_steps == 0 or last):
+                    metrics = {
+                        "step": done,
+                        **means(window),
+                        "lr": settings.lr * factor,
+                        "progress": round(progress, 4),
+                        "tokens_seen": self.tokens_seen,
+                        **self.speed.read(),
+                        "elapsed_sec": round(elapsed_sec, 1),
+                        "world": self.world,
+                    }
+                    window = []
+                    self._write(log, metrics)
+                    self.speed.restart()
+                if self.rank == 0:
+                    self.on_progress(done, settings.steps, {**metrics, "loss": loss})
+                if is_wanted and not last:
+                    saved = self.save(done)
+                    with agreed(self.device):
+                        raise TrainingInterrupted(done, saved)
+                self._between(log, done, evaluate if not last else None, last)
+        finally:
+            batches.close()
+        self.save(done)
+        if evaluate:
+            metrics = {**metrics, "step": done, "evaluation": self._evaluation(evaluate)}
+            self._write(log, metrics)
         return metrics
 
-    def save(self, step: int) -> None:
-        """Write a checkpoint; one process does."""
-        if self.rank == 0:
-            save_checkpoint(self.out, step, self.model, self.optimisers, self.record)
-        if self.world > 1:
-            dist.barrier()
+    def _update(self, factor: float, step: int) -> None:
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = group["peak_lr"] * factor
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self.average.update(step)
 
-    def _write(self, log: Any, metrics: dict[str, Any]) -> None:
+    def _between(
+        self, log: MetricsLog | None, done: int, evaluate: Callable[[TennsModel], dict[str, Any]] | None, last: bool
+    ) -> None:
+        """What happens every so many steps."""
+        every = self.settings
+        if evaluate and every.evaluate_every_steps and done % every.evaluate_every_steps == 0:
+            self._write(log, {"step": done, "evaluation": self._evaluation(evaluate)})
+            self.speed.restart()
+        if every.save_every_steps and done % every.save_every_steps == 0 and not last:
+            self.save(done)
+            self.speed.restart()
+
+    def _evaluation(self, evaluate: Callable[[TennsModel], dict[str, Any]]) -> dict[str, Any]:
+        with self.averaged():
+            return self.workers.run(evaluate)
+
+    def averaged(self) -> "_Averaged":
+        """A context in which the model's weights are their average, where the run keeps one."""
+        return _Averaged(self)
+
+    def save(self, step: int) -> Path | None:
+        """Write a checkpoint; all processes call it, the first one writes."""
+        if not self.keeps_checkpoints:
+            return None
+        self.workers.reshard()
+        average = None if self.average is None else self.average.values
+        record = {**self.record, "tokens_seen": self.tokens_seen}
+        with agreed(self.device):
+            return save_checkpoint(self.out, step, self.model, self.optimisers, record, average=average)
+
+    def _refuse(
+        self, step: int, arrays: list[Batch | TokenBatch], losses: Tensor, loss: float, norm: float
+    ) -> NoReturn:
+        """Stop at a step whose loss or gradient is no number; weights and optimiser are as before it."""
+        finite = torch.isfinite(losses).tolist()
+        guilty = [i for i, is_finite in enumerate(finite) if not is_finite]
+        bad = torch.zeros(self.world, device=self.device)
+        bad[self.rank] = len(guilty)
+        teller = int(summed(bad).argmax())  # where every loss is finite and a gradient is not, the first process
+        with agreed(self.device):
+            if self.rank == teller:
+                batches = [describe(arrays[i], step * len(arrays) + i, self.rank) for i in guilty or range(len(arrays))]
+                path = self.out / BAD_BATCH_FILE
+                note = {"step": step + 1, "loss": str(loss), "gradient_norm": str(norm), "micro_batches": batches}
+                try:
+                    path.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+                except OSError as error:
+                    raise StorageError("the bad batch cannot be described", given=path, hint=error.strerror) from error
+                kept = latest_checkpoint(self.out)
+                saved = "no checkpoint was written yet" if kept is None else f"the last good checkpoint is {kept}"
+                raise TrainingError(
+                    "the loss is not finite",
+                    given=f"step {step + 1}, loss {loss}, gradient norm {norm}, micro-batch {batches[0]['summary']}",
+                    hint=f"see {path}; lower lr or inspect the data; {saved}",
+                )
+        raise AssertionError("one process has raised")
+
+    def _write(self, log: MetricsLog | None, metrics: dict[str, Any]) -> None:
+        with agreed(self.device):
+            if log is not None:
+                log.write(metrics)
         if log is not None:
-            log.write(json.dumps(metrics) + "\n")
-            log.flush()
             self.on_metrics(metrics)
 
 
-def _means(scores: Scores) -> list[Tensor]:
-    return [
-        (getattr(scores, name)[0].detach().float() / getattr(scores, name)[1].clamp(min=1)).float() for name in PARTS
-    ]
+class _Averaged:
+    """Exchanges the weights for their average, and back; gathered copies are dropped both times."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._inside = nullcontext() if run.average is None else run.average.in_place()
+
+    def __enter__(self) -> None:
+        self._run.workers.reshard()
+        self._inside.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._run.workers.reshard()
+        self._inside.__exit__(*raised)
 
 
-def evaluate_batches(
-    model: TennsModel,
-    batches: list[Batch],
-    device: torch.device,
-    dtype: torch.dtype,
-    use_state: bool = True,
-    variation: Variation = Variation(),  # noqa: B008  # frozen
-) -> dict[str, float]:
-    """Mean cross-entropies and the share of rows that greedy grounded decoding would answer exactly.
-
-    Runs with gradients enabled and in the shapes of training, so that compiled blocks are reused as they are.
-    """
-    totals = dict.fromkeys(PARTS, 0.0)
-    counts = dict.fromkeys(PARTS, 0.0)
-    model.eval()
-    for arrays in batches:
-        batch = place(arrays, device, variation, (0,))
-        scores = score(model, batch, LossWeights(), dtype, use_state=use_state)
-        for name in PARTS:
-            total, count = getattr(scores, name)
-            totals[name] += float(total.detach())
-            counts[name] += float(count.detach())
-    model.train()
-    return {name: round(totals[name] / max(1.0, counts[name]), 4) for name in PARTS}
+def _difference(mine: Any, other: Any) -> str:
+    """What one value has that another has not, as JSON."""
+    if isinstance(mine, dict) and isinstance(other, dict):
+        mine = {key: value for key, value in mine.items() if key not in other or other[key] != value}
+    return json.dumps(mine, sort_keys=True, default=str)

@@ -67,7 +67,8 @@ def optimisers(
 ) -> list[torch.optim.Optimizer]:
     """The optimisers of a model: ``adamw`` (paper appendix E: β = 0.9, 0.95) or ``muon``.
 
-    Vectors (norms, biases, α, D) are not decayed. Every group keeps its ``scale`` so that a schedule multiplies it.
+    Vectors (norms, biases, α, D) are not decayed; frozen parameters are left alone. Every group keeps its ``peak_lr``,
+    which a schedule multiplies. Where weights are cut into shards, only AdamW applies.
     """
     matrices: list[nn.Parameter] = []
     embeddings: list[nn.Parameter] = []
@@ -76,6 +77,8 @@ def optimisers(
         id(module.weight) for name, module in model.named_modules() if isinstance(module, Linear) and name != "head"
     }
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         if id(parameter) in linear:
             matrices.append(parameter)
         elif name.startswith(("embedding", "head")):
@@ -88,11 +91,13 @@ def optimisers(
         {"params": vectors, "weight_decay": 0.0},
     ]
     made: list[torch.optim.Optimizer] = []
-    if kind == "muon":
-        made.append(Muon(matrices, lr=lr, momentum=0.95, weight_decay=weight_decay))
-    else:
+    if kind != "muon":
         groups.append({"params": matrices, "weight_decay": weight_decay})
-    made.append(torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), eps=1e-8, fused=fused))
+    elif matrices:
+        made.append(Muon(matrices, lr=lr, momentum=0.95, weight_decay=weight_decay))
+    groups = [group for group in groups if group["params"]]
+    if groups:
+        made.append(torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), eps=1e-8, fused=fused))
     for optimiser in made:
         for group in optimiser.param_groups:
             group["peak_lr"] = group["lr"]

@@ -1,7 +1,8 @@
 """The settings of a training run: frozen, strict, saved beside the checkpoint."""
 
 import dataclasses
-from typing import Any, Literal
+import math
+from typing import Any, Literal, get_args
 
 from precog.errors import TrainingError
 from precog.train.questions import Variation
@@ -16,6 +17,32 @@ SHARES = (
     "short_chunk_share",
     "short_row_share",
 )
+WEIGHTS = (
+    "context_weight",
+    "context_weight_final",
+    "question_weight",
+    "answer_weight",
+    "grounded_weight",
+    "recite_weight",
+)
+EVERY = ("save_every_steps", "evaluate_every_steps", "log_every_steps")
+WIDTHS = ("short_chunk_tokens", "short_row_tokens")
+
+
+def _check_range(name: str, value: object, is_inside: bool, expected: str) -> None:
+    if not is_inside:
+        raise TrainingError(f"training setting {name} is out of range", given=value, expected=expected)
+
+
+def _check_kind(name: str, value: object, kind: object) -> None:
+    choices = get_args(kind)
+    if choices:
+        is_right, expected = value in choices, ", ".join(map(str, choices))
+    else:  # a whole number is a real one, too; a truth value is neither
+        allowed = (int, float) if kind is float else (kind,)
+        is_right, expected = type(value) in allowed, getattr(kind, "__name__", str(kind))
+    if not is_right:
+        raise TrainingError(f"training setting {name} has no such value", given=repr(value), expected=expected)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,11 +55,19 @@ class TrainSettings:
             step by step; one limited by steps is.
         batch_chunks: chunks per device and step.
         questions_per_chunk: questions branched from each chunk's state.
+        stream_rows, stream_tokens: windows per device, and tokens of a window, where a step reads token streams.
+        accumulate: micro-batches per step; each has the sizes above.
+        recompute: blocks are computed again in the backward pass instead of kept: less memory, a third more time.
+        parallel: how several processes share the model: ``ddp`` (copies), ``fsdp`` (shards; AdamW only), or ``auto``:
+            shards for a large model.
         optimiser: ``muon`` or ``adamw``.
         lr: peak learning rate.
         embedding_lr_scale: factor on it for the embeddings.
         warmup_steps: linear warm-up.
-        final_lr_fraction: the cosine ends at this fraction of the peak.
+        schedule: ``cosine``, or ``wsd``: the peak is kept and falls linearly over the last ``decay_fraction``.
+        final_lr_fraction: the schedule ends at this fraction of the peak.
+        decay_fraction: share of the run over which ``wsd`` falls.
+        ema: decay of an average of the weights, which is evaluated and exported in their place; 0 for none.
         weight_decay, clip: decoupled decay; gradient norm limit.
         context_weight, question_weight, answer_weight, grounded_weight: parts of the loss.
         context_weight_final: the context weight moves there over the second half of the schedule.
@@ -53,11 +88,19 @@ class TrainSettings:
     minutes: float = 0.0
     batch_chunks: int = 8
     questions_per_chunk: int = 8
+    stream_rows: int = 8
+    stream_tokens: int = 1024
+    accumulate: int = 1
+    recompute: bool = False
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 1.5e-3
     embedding_lr_scale: float = 1.0
     warmup_steps: int = 100
+    schedule: Literal["cosine", "wsd"] = "cosine"
     final_lr_fraction: float = 0.1
+    decay_fraction: float = 0.2
+    ema: float = 0.0
     weight_decay: float = 0.1
     clip: float = 1.0
     context_weight: float = 1.0
@@ -83,19 +126,17 @@ class TrainSettings:
     dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_chunks", "questions_per_chunk"):
-            if getattr(self, name) < 1:
-                raise TrainingError(
-                    f"--{name.replace('_', '-')} is out of range", given=getattr(self, name), expected="at least 1"
-                )
-        for name in ("lr", "clip"):
-            if not getattr(self, name) > 0:
-                raise TrainingError(f"--{name} is out of range", given=getattr(self, name), expected="above 0")
-        for name in SHARES:
-            if not 0 <= getattr(self, name) <= 1:
-                raise TrainingError(
-                    f"--{name.replace('_', '-')} is out of range", given=getattr(self, name), expected="0 to 1"
-                )
+        for field in dataclasses.fields(self):
+            _check_kind(field.name, getattr(self, field.name), field.type)
+        for name in ("steps", "batch_chunks", "questions_per_chunk", "stream_rows", "stream_tokens", "accumulate"):
+            _check_range(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        for name in ("lr", "clip", "embedding_lr_scale", "decay_fraction"):
+            _check_range(name, getattr(self, name), 0 < getattr(self, name) < math.inf, "above 0")
+        for name in ("minutes", "warmup_steps", "weight_decay", *WEIGHTS, *EVERY, *WIDTHS):
+            _check_range(name, getattr(self, name), 0 <= getattr(self, name) < math.inf, "at least 0")
+        for name in (*SHARES, "final_lr_fraction", "decay_fraction"):
+            _check_range(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")
+        _check_range("ema", self.ema, 0 <= self.ema < 1, "0 ≤ decay < 1")
 
     def variation(self, num_layers: int) -> Variation:
         """How batches of questions are varied and cut."""

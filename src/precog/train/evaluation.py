@@ -1,0 +1,53 @@
+"""What a model in training has learned, on held-out batches."""
+
+import math
+
+import torch
+
+from precog.backbones.tenns.model import TennsModel
+from precog.train.data.batches import Batch, TokenBatch
+from precog.train.lm import place_tokens, score_tokens
+from precog.train.microbatch import PARTS
+from precog.train.objective import LossWeights, score
+from precog.train.questions import Variation, place
+
+
+def evaluate_batches(
+    model: TennsModel,
+    batches: list[Batch],
+    device: torch.device,
+    dtype: torch.dtype,
+    use_state: bool = True,
+    variation: Variation = Variation(),  # noqa: B008  # frozen
+) -> dict[str, float]:
+    """Mean cross-entropies and the share of rows that greedy grounded decoding would answer exactly.
+
+    Runs with gradients enabled and in the shapes of training, so that compiled blocks are reused as they are.
+    """
+    totals = dict.fromkeys(PARTS, 0.0)
+    counts = dict.fromkeys(PARTS, 0.0)
+    model.eval()
+    for arrays in batches:
+        batch = place(arrays, device, variation, (0,))
+        scores = score(model, batch, LossWeights(), dtype, use_state=use_state)
+        for name in PARTS:
+            total, count = getattr(scores, name)
+            totals[name] += float(total.detach())
+            counts[name] += float(count.detach())
+    model.train()
+    return {name: round(totals[name] / max(1.0, counts[name]), 4) for name in PARTS}
+
+
+def evaluate_tokens(
+    model: TennsModel, batches: list[TokenBatch], device: torch.device, dtype: torch.dtype
+) -> dict[str, float]:
+    """Mean cross-entropy of next tokens on windows of a stream, and what it is as a perplexity."""
+    total = count = 0.0
+    model.eval()
+    for arrays in batches:
+        loss, tokens = score_tokens(model, place_tokens(arrays, device), dtype)
+        total += float(loss.detach())
+        count += float(tokens)
+    model.train()
+    mean = total / max(1.0, count)
+    return {"lm": round(mean, 4), "perplexity": round(math.exp(min(mean, 50.0)), 3)}

@@ -1,0 +1,255 @@
+"""Several processes that train one model: whole copies whose gradients are averaged, or weights cut into shards.
+
+``ddp`` keeps a copy per process and exchanges all gradients in one flat reduction. ``fsdp`` cuts the FP32 weights,
+gradients and optimiser state of every block along its first axis (FSDP2), gathers a block before it computes and
+scatters its gradients after. Both exchange gradients once per step, at the last of its micro-batches.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from precog.backbones.tenns.model import TennsModel
+from precog.errors import PrecogError, TrainingError, UsageError
+
+SHARDED_FROM_PARAMETERS = 500_000_000
+"""``auto`` shards from here on: four FP32 values per parameter then take a tenth of a large card."""
+
+MESSAGE_BYTES = 8192
+T = TypeVar("T")
+
+
+def place_in_world() -> tuple[int, int]:
+    """Number of this process and of all, as torchrun sets them; 0 and 1 without it.
+
+    Raises:
+        UsageError: the variables are not what torchrun sets.
+    """
+    try:
+        rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError as error:
+        raise UsageError("RANK and WORLD_SIZE are set by torchrun", given=str(error), expected="numbers") from error
+    if not 0 <= rank < world:
+        raise UsageError("RANK is not below WORLD_SIZE", given=f"{rank}, {world}", hint="start several with torchrun")
+    return rank, world
+
+
+def join(device: torch.device) -> torch.device:
+    """Meet the other processes and return this one's device.
+
+    Raises:
+        UsageError: there are more processes than GPUs, or the processes do not find each other.
+    """
+    _, world = place_in_world()
+    if world == 1:
+        return device
+    if device.type == "cuda":
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", str(world)))
+        if here > torch.cuda.device_count():
+            raise UsageError(
+                "more processes than GPUs",
+                given=f"{here} processes, {torch.cuda.device_count()} GPUs",
+                hint="lower --nproc-per-node",
+            )
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    if not dist.is_initialized():
+        try:
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        except (ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UsageError(
+                "the processes do not find each other", given=reason, hint="start with torchrun"
+            ) from error
+    return device
+
+
+def leave() -> None:
+    """Part from the other processes."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def summed(values: Tensor) -> Tensor:
+    """Sums over all processes, in place."""
+    if dist.is_initialized():
+        dist.all_reduce(values)
+    return values
+
+
+@contextmanager
+def agreed(device: torch.device) -> Iterator[None]:
+    """What fails inside in one process fails in all: the first raises, the others end silently with its status."""
+    if not dist.is_initialized():
+        yield
+        return
+    failure: PrecogError | None = None
+    try:
+        yield
+    except PrecogError as error:
+        failure = error
+    rank, world = place_in_world()
+    note = b"" if failure is None else json.dumps({**failure.to_json(), "exit_status": failure.exit_status}).encode()
+    if len(note) > MESSAGE_BYTES:
+        note = json.dumps({"message": str(failure)[:500], "exit_status": 1}).encode()
+    padded = torch.zeros(MESSAGE_BYTES, dtype=torch.uint8)
+    padded[: len(note)] = torch.tensor(list(note), dtype=torch.uint8)
+    notes = [torch.empty_like(padded, device=device) for _ in range(world)]
+    dist.all_gather(notes, padded.to(device))
+    for number, received in enumerate(notes):
+        text = bytes(received.cpu().tolist()).rstrip(b"\0")
+        if not text:
+            continue
+        if rank:
+            raise SystemExit(json.loads(text)["exit_status"])
+        if failure is not None and not number:
+            raise failure
+        told = json.loads(text)
+        other = TrainingError(
+            f"process {number}: {told['message']}",
+            given=told.get("given"),
+            expected=told.get("expected"),
+            hint=told.get("hint"),
+        )
+        other.exit_status = told["exit_status"]
+        raise other
+
+
+def local(tensor: Tensor) -> Tensor:
+    """The shard of a sharded tensor that is kept here; a whole tensor as it is. In-place changes reach the tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A sharded tensor gathered in every process, which all must ask for; a whole tensor as it is."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def like(value: Tensor, pattern: Tensor) -> Tensor:
+    """A whole tensor cut into shards as ``pattern`` is, without communication."""
+    if not isinstance(pattern, DTensor):
+        return value
+    device = pattern.to_local().device
+    return distribute_tensor(value.to(device), pattern.device_mesh, pattern.placements, src_data_rank=None)
+
+
+def kind_of(
+    wanted: Literal["auto", "ddp", "fsdp"], model: TennsModel, optimiser: str
+) -> Literal["single", "ddp", "fsdp"]:
+    """How the processes of this run work together.
+
+    Raises:
+        TrainingError: shards without processes, or with an optimiser that needs whole matrices.
+    """
+    _, world = place_in_world()
+    if wanted == "fsdp":
+        if world == 1:
+            raise TrainingError(
+                "parallel=fsdp needs several processes",
+                given="one process",
+                hint="start with: torchrun --nproc-per-node 4 -m precog train …",
+            )
+        if optimiser != "adamw":
+            raise TrainingError(
+                "parallel=fsdp cuts matrices into shards",
+                given=f"optimiser={optimiser}, which needs them whole",
+                expected="optimiser=adamw, or parallel=ddp",
+            )
+        return "fsdp"
+    if world == 1:
+        return "single"
+    large = model.num_parameters() >= SHARDED_FROM_PARAMETERS and optimiser == "adamw"
+    return "fsdp" if wanted == "auto" and large else "ddp"
+
+
+class _Root(nn.Module):
+    """Calls a function with the model; as the outermost sharded module it has the embeddings gathered meanwhile."""
+
+    def __init__(self, model: TennsModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, compute: Callable[[TennsModel], T]) -> T:
+        """Call ``compute`` with the model."""
+        return compute(self.model)
+
+
+class Workers:
+    """The processes of a run and the model they share.
+
+    With ``fsdp`` the model's parameters are shards after this; make optimisers afterwards.
+
+    Args:
+        model: on the device; equal in all processes.
+        kind: see `kind_of`.
+        device: of this process.
+        compiled: compile the blocks.
+    """
+
+    def __init__(
+        self, model: TennsModel, kind: Literal["single", "ddp", "fsdp"], device: torch.device, compiled: bool = False
+    ) -> None:
+        self.model = model
+        self.kind = kind
+        self.rank, self.world = place_in_world()
+        self._root = _Root(model)
+        if kind == "fsdp":
+            mesh = init_device_mesh(device.type, (self.world,))
+            for block in model.blocks:
+                if compiled:  # the function alone: gathering and scattering happen in hooks around it
+                    block.forward = torch.compile(block.forward, dynamic=False)
+                fully_shard(block, mesh=mesh, reshard_after_forward=False)
+            fully_shard(self._root, mesh=mesh, reshard_after_forward=False)
+        elif compiled:
+            for block in model.blocks:
+                block.compile(dynamic=False)
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+
+    def run(self, compute: Callable[[TennsModel], T]) -> T:
+        """Call a function that may use every part of the model; all processes must."""
+        result: T = self._root(compute)
+        return result
+
+    def begin(self, is_last: bool) -> None:
+        """Before a micro-batch: whether it is the step's last, after which gradients are exchanged."""
+        if isinstance(self._root, FSDPModule):
+            self._root.set_requires_gradient_sync(is_last)
+            self._root.set_reshard_after_backward(is_last)
+            self._root.set_is_last_backward(is_last)
+
+    @torch.no_grad()
+    def average_gradients(self) -> None:
+        """After the last micro-batch: every process holds the mean gradient (of its shards)."""
+        if self.kind != "ddp":
+            return
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        flat = torch.cat([g.flatten() for g in gradients])
+        dist.all_reduce(flat)
+        flat /= self.world
+        for gradient, averaged in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
+            gradient.copy_(averaged.view_as(gradient))
+
+    @torch.no_grad()
+    def clip_gradients(self, limit: float) -> Tensor:
+        """Scale all gradients so that their norm is at most ``limit``; returns the norm before, on the device."""
+        gradients = [local(p.grad) for p in self._parameters if p.grad is not None]
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(gradients))))
+        if self.kind == "fsdp":
+            norm = summed(norm.square()).sqrt()
+        torch._foreach_mul_(gradients, (limit / (norm + 1e-6)).clamp(max=1.0))
+        return norm
+
+    def reshard(self) -> None:
+        """Drop gathered weights, so that the next use sees what the shards are now."""
+        for module in self._root.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
