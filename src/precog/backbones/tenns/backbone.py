@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from precog.backbones.card import ModelCard, fingerprint
+from precog.backbones.gates import Gates
 from precog.backbones.reading import reading_ids
 from precog.backbones.tenns.checkpoint import load_model, weights_digest
 from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.gates import read_gates
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel, build
 from precog.backbones.tenns.step import model_step
 from precog.errors import BoundaryError, InputError, ModelError, StateError
@@ -270,6 +272,14 @@ class TennsBackbone:
             tail = batch.recurrent.new_zeros(self.spec.layers, len(batch), *self.spec.tail_shape)
         hidden, recurrent, tail, dt = model_step(self.model, ids[:, 0], batch.recurrent, tail, self.dtype)
         return self._after(batch, recurrent, tail, dt, 1), hidden
+
+    def gates(self, token_ids: Sequence[int]) -> Gates:
+        """What every token of a text, read from nothing in one pass, lets live of each coordinate.
+
+        Raises:
+            InputError: no token, or an id that does not exist.
+        """
+        return Gates(*read_gates(self.model, self._tokens([token_ids])[0], self.dtype))
 
     def _after(
         self, batch: StateBatch, recurrent: Tensor, tail: Tensor, decay_time: Tensor, num_tokens: int

@@ -1,0 +1,33 @@
+"""What a backbone that forgets by known factors shows of its forgetting; asked for by capability, never by type."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Gates:
+    """How much of each coordinate every token let live: exp(Δ·Re λ), as its two factors.
+
+    The C coordinates of a layer are those that may decay differently (complex modes, or heads); they come in g groups
+    of C / g neighbours with one Δ each.
+
+    Attributes:
+        steps: Δ > 0 at every token of the text, per layer and group.
+        rates: Re λ < 0 per layer and coordinate.
+    """
+
+    steps: Float[Tensor, "L T g"]
+    rates: Float[Tensor, "L C"]
+
+
+@runtime_checkable
+class GatedBackbone(Protocol):
+    """A backbone whose recurrence multiplies each coordinate of its state by a factor it can name."""
+
+    def gates(self, token_ids: Sequence[int]) -> Gates:
+        """The gates of reading a text from nothing."""
+        ...
