@@ -4,6 +4,7 @@ Every fast path stands beside a loop that says the same thing one token at a tim
 values and gradients. These functions know tensors; they know nothing of models, tokens or files.
 """
 
+from precog.ops.conv import segment_conv, segment_conv_loop
 from precog.ops.lti import lti_fft
 from precog.ops.outer import chunked_outer_scan, outer_scan
 from precog.ops.reference import diagonal_loop, diagonal_step, outer_loop, outer_step
@@ -18,4 +19,6 @@ __all__ = [
     "outer_loop",
     "outer_scan",
     "outer_step",
+    "segment_conv",
+    "segment_conv_loop",
 ]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from precog.backbones.tenns.config import DT_MAX, DT_MIN, TennsConfig
-from precog.ops import diagonal_scan, outer_scan
+from precog.ops import diagonal_scan, outer_scan, segment_conv
 
 
 class Linear(nn.Linear):
@@ -108,20 +108,7 @@ class TennsBlock(nn.Module):
         self, v: Float[Tensor, "B T N"], tail: Float[Tensor, "B J N"] | None, segments: Int[Tensor, "B T"] | None
     ) -> Tensor:
         """Causal convolution and SiLU; ``segments`` counts boundary tokens and masks taps that would cross one."""
-        reach = self.config.kernel - 1
-        before = v.new_zeros(v.shape[0], reach, v.shape[2]) if tail is None else tail.to(v.dtype)
-        padded = torch.cat((before, v), dim=1)
-        weight = self.conv_weight.to(v.dtype)
-        length = v.shape[1]
-        out = self.conv_bias.to(v.dtype) + weight[:, 0] * v
-        if segments is not None:
-            labels = functional.pad(segments, (reach, 0))  # the tail belongs to the segment before the first boundary
-        for j in range(1, self.config.kernel):
-            tap = padded[:, reach - j : reach - j + length]
-            if segments is not None:
-                tap = tap * (labels[:, reach - j : reach - j + length] == segments)[..., None].to(tap.dtype)
-            out = torch.addcmul(out, tap, weight[:, j])
-        return functional.silu(out)
+        return segment_conv(v, self.conv_weight, self.conv_bias, tail, segments)
 
     def forward(
         self,
