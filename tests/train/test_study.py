@@ -20,13 +20,13 @@ from precog.train.study.variant import run_variant
 
 CONFIG = {
     "width": 16, "layers": 1, "inner": 32, "mixer": "outer", "heads": 2, "coefficients": 4, "channels": 4,
-    "bottleneck": 8, "tied": True, "vocabulary": 32000,
+    "bottleneck": 8, "tied": True, "vocabulary": 128,
 }  # fmt: skip
 RECALL = {"steps": 4, "batch_chunks": 2, "questions_per_chunk": 2, "warmup_steps": 1, "log_every_steps": 2}
 
 
 def write_plan(folder, **changes):
-    plan = {"config": CONFIG, "recall": RECALL, "asked": [1, 4], "variants": {"a": {}}}
+    plan = {"config": CONFIG, "recall": RECALL, "pairs": [1, 2], "asked": [1, 4], "variants": {"a": {}}}
     path = folder / "plan.json"
     path.write_text(json.dumps({key: value for key, value in {**plan, **changes}.items() if value is not None}))
     return path
@@ -151,7 +151,11 @@ def test_a_plan_that_cannot_be_read_is_one_line(tmp_path, capsys):
 
 def test_a_variant_is_trained_on_pairs_then_on_prepared_data_and_measured_after_each(tmp_path, data):
     path = write_plan(
-        tmp_path, data=str(data), text={**RECALL, "steps": 3}, recall={**RECALL, "evaluate_every_steps": 2}
+        tmp_path,
+        config={**CONFIG, "vocabulary": 32_000},
+        data=str(data),
+        text={**RECALL, "steps": 3},
+        recall={**RECALL, "evaluate_every_steps": 2},
     )
     plan = plan_of_file(path)
     seen = []
@@ -165,7 +169,7 @@ def test_a_variant_is_trained_on_pairs_then_on_prepared_data_and_measured_after_
         assert figures["answer_with"] != figures["answer_without"]
     pairs, text = result["phases"]["recall"], result["phases"]["text"]
     assert (pairs["steps"], text["steps"]) == (4, 3)
-    source = PairBatches(2, 2, 8000, seed=0, steps=4)
+    source = PairBatches(2, 2, 8000, seed=0, levels=(1, 2), steps=4)
     batches = [source.batch(step) for step in range(4)]
     assert pairs["tokens"] == sum(int(b["context_len"].sum() + b["row_len"].sum()) for b in batches)
     assert {"step", "1", "4"} == set(pairs["curve"][0])
@@ -189,7 +193,9 @@ def test_the_same_seed_gives_the_same_figures(tmp_path):
 
 
 def test_a_held_out_set_that_was_not_prepared_is_refused(tmp_path, data):
-    plan = plan_of_file(write_plan(tmp_path, data=str(data), text=RECALL, held_out=["squad"]))
+    plan = plan_of_file(
+        write_plan(tmp_path, config={**CONFIG, "vocabulary": 32_000}, data=str(data), text=RECALL, held_out=["squad"])
+    )
     with pytest.raises(TrainingError, match=r"no such held-out set.*facts, others"):
         run_variant(plan, plan.variants[0], 0, torch.device("cpu"), tmp_path / "a")
 
@@ -209,6 +215,16 @@ def test_jobs_that_fail_are_named_and_the_others_go_on(tmp_path, capsys):
     assert "bad-0 failed: error: so many pairs" in printed.out
     with pytest.raises(TrainingError, match="not empty"):
         run_study(path, out)
+
+
+def test_jobs_that_take_too_long_are_stopped_and_named(tmp_path):
+    lines = []
+    path = write_plan(tmp_path, recall={**RECALL, "steps": 10**6}, variants={"a": {}, "b": {}})
+    study = run_study(path, tmp_path / "out", on_line=lines.append, limit_sec=0.3)
+    assert study["failed"] == {"a-0": "stopped at the time limit", "b-0": "stopped at the time limit"}
+    assert study["rows"] == []
+    assert "stops 2 jobs" in lines[-1]
+    assert "a-0 failed: stopped" in (tmp_path / "out" / "study.md").read_text()
 
 
 def test_the_table_has_binding_first_and_averages_seeds():

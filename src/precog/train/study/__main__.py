@@ -1,6 +1,7 @@
 """``python -m precog.train.study PLAN.json --out DIR``."""
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs-per-card", type=int, default=1, help="jobs that share a device")
     parser.add_argument("--data", type=Path, help="prepared data in place of the plan's")
     parser.add_argument("--mixture", type=Path, help="shares of it in place of the plan's")
+    parser.add_argument("--limit-sec", type=float, default=math.inf, help="stop what still runs after so long")
     parser.add_argument("--job", help="run this one variant here")
     parser.add_argument("--seed", type=int, default=0, help="seed of --job")
     options = parser.parse_args(arguments)
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
             options.data,
             options.mixture,
+            options.limit_sec,
         )
     except PrecogError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -1,6 +1,7 @@
 """The jobs of a study: one process per variant and seed, several on a card, and the report they add up to."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -51,6 +52,7 @@ def run_study(
     on_line: Callable[[str], None] = lambda line: None,
     data: Path | None = None,
     mixture: Path | None = None,
+    limit_sec: float = math.inf,
 ) -> dict[str, Any]:
     """Run every job of a plan, ``cards × jobs_per_card`` at once, and write ``study.json`` and ``study.md``.
 
@@ -65,6 +67,7 @@ def run_study(
         on_line: told what begins and ends.
         data: prepared data in place of the plan's.
         mixture: shares of it in place of the plan's.
+        limit_sec: what still runs then is stopped; its figures of the phase before are kept.
 
     Raises:
         TrainingError: the plan is malformed, or the folder is in use.
@@ -94,6 +97,11 @@ def run_study(
                 running.append((_spawn(path, out, variant.name, seed, card if cards else None), variant, seed, card))
                 on_line(f"{time.monotonic() - began:6.1f} s  begins {variant.name}, seed {seed}, card {card}")
             time.sleep(POLL_SEC)
+            if time.monotonic() - began > limit_sec:
+                unfinished = [(variant, seed) for _, variant, seed, _ in running] + waiting
+                failed |= {f"{variant.name}-{seed}": "stopped at the time limit" for variant, seed in unfinished}
+                on_line(f"{time.monotonic() - began:6.1f} s  stops {len(unfinished)} jobs at the limit")
+                break
             for entry in [entry for entry in running if entry[0].poll() is not None]:
                 process, variant, seed, card = entry
                 running.remove(entry)
