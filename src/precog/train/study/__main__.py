@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.mixture,
             options.limit_sec,
         )
+    except KeyboardInterrupt:
+        sys.stderr.write(f"interrupted: what was finished is in {options.out / 'study.md'}\n")
+        return 130
     except PrecogError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_status
@@ -47,4 +51,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to stop, it stops its jobs and keeps what it has
     sys.exit(main())
