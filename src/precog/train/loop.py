@@ -72,7 +72,8 @@ class Run:
         device: of this process.
         compiled: compile the blocks.
         on_metrics: called with every line of metrics, in the first process.
-        on_progress: called after every step with steps done, steps in all, and the step's loss, in the first process.
+        on_progress: called after every step with steps done, steps in all, and the latest metrics with the step's own
+            loss, in the first process.
         identity: what else a resumed run must share, such as a fingerprint of the data; plain data.
         keeps_checkpoints: False writes none.
 
@@ -260,7 +261,7 @@ class Run:
                     self._write(log, metrics)
                     self.speed.restart()
                 if self.rank == 0:
-                    self.on_progress(done, settings.steps, {**metrics, "loss": loss})
+                    self.on_progress(done, settings.steps, {**metrics, "step": done, "loss": loss})
                 if is_wanted and not last:
                     saved = self.save(done)
                     with agreed(self.device):

@@ -7,6 +7,8 @@ scatters its gradients after. Both exchange gradients once per step, at the last
 
 import json
 import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeVar
@@ -124,6 +126,23 @@ def agreed(device: torch.device) -> Iterator[None]:
         raise other
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """What fails in one process other than the first, unforeseen by the rest, says so itself; torchrun ends the rest.
+
+    Around it the first process speaks for all, so the others only take its exit status.
+    """
+    rank, _ = place_in_world()
+    try:
+        yield
+    except Exception as error:
+        if not rank:
+            raise
+        reason = str(error) if isinstance(error, PrecogError) else f"{type(error).__name__}: {error}"
+        sys.stderr.write(f"precog: process {rank}: {' '.join(reason.split())}\n")
+        raise SystemExit(error.exit_status if isinstance(error, PrecogError) else 1) from error
+
+
 def local(tensor: Tensor) -> Tensor:
     """The shard of a sharded tensor that is kept here; a whole tensor as it is. In-place changes reach the tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
@@ -203,6 +222,8 @@ class Workers:
         self.rank, self.world = place_in_world()
         self._root = _Root(model)
         if kind == "fsdp":
+            # a block's state may be a view; nobody writes into it
+            warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view", category=UserWarning)
             mesh = init_device_mesh(device.type, (self.world,))
             for block in model.blocks:
                 if compiled:  # the function alone: gathering and scattering happen in hooks around it
