@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from precog.backbones.tenns.model import TennsModel
 from precog.errors import ModelError, TrainingError
 from precog.train.data.recall import make_recall
 from precog.train.data.rows import write_columns
@@ -225,6 +226,21 @@ def test_jobs_that_take_too_long_are_stopped_and_named(tmp_path):
     assert study["rows"] == []
     assert "stops 2 jobs" in lines[-1]
     assert "a-0 failed: stopped" in (tmp_path / "out" / "study.md").read_text()
+
+
+def test_the_published_study_compares_equals(repository):
+    plan = plan_of_file(repository / "docs" / "studies" / "recurrence.json")
+    sizes, states = [], []
+    for variant in plan.variants:
+        with torch.device("meta"):
+            sizes.append(TennsModel(variant.config).num_parameters())
+        states.append(2 * variant.config.layers * variant.config.state_reals)
+        assert variant.config.state_reals == 1024 or variant.config.layers * variant.config.state_reals == 49_152
+    assert max(sizes) / min(sizes) < 1.05
+    # a dense mixing matrix of the diagonal state's width ties its state to its parameters: it is met at its own size
+    small = {v.name for v, num_bytes in zip(plan.variants, states, strict=True) if num_bytes == 12_288}
+    assert small == {v.name for v in plan.variants if v.config.mixer == "diagonal"} | {"outer-4x16x16"}
+    assert set(states) == {12_288, 98_304}
 
 
 def test_the_table_has_binding_first_and_averages_seeds():

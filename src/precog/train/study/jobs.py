@@ -125,6 +125,7 @@ def _spawn(path: Path, out: Path, name: str, seed: int, card: int | None) -> sub
     folder.mkdir()
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "" if card is None else str(card)}
     environment.setdefault("OMP_NUM_THREADS", "1")
+    environment.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")  # several jobs share a card
     command = [sys.executable, "-m", "precog.train.study", str(path), "--out", str(out), "--job", name]
     with (folder / "log.txt").open("wb") as log:
         return subprocess.Popen(

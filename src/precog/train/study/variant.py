@@ -22,9 +22,10 @@ from precog.train.study.plan import Plan, Variant
 
 __all__ = ["run_variant"]
 
-EVALUATION_BATCHES = 3
+EVALUATION_BATCHES = 4
 EVALUATION_SEED = 1 << 20  # no seed of training
 PAIR_VOCABULARY = 8000
+ANSWERS_ONLY = LossWeights(context=0.0, question=0.0)
 
 
 def _warm(model: TennsModel, batches: Sequence[Batch], device: torch.device, dtype: torch.dtype) -> None:
@@ -34,6 +35,20 @@ def _warm(model: TennsModel, batches: Sequence[Batch], device: torch.device, dty
         scores = score(model, place(arrays, device, Variation(), (0,)), weights, dtype)
         scores.loss(weights).backward()  # type: ignore[no-untyped-call]  # torch leaves backward untyped
     model.zero_grad(set_to_none=True)
+
+
+@torch.no_grad()
+def _exact(
+    model: TennsModel, batches: Sequence[Batch], device: torch.device, dtype: torch.dtype, variation: Variation
+) -> float:
+    """Share of the rows that greedy grounded decoding answers exactly."""
+    right = asked = 0.0
+    model.eval()
+    for arrays in batches:
+        found, rows = score(model, place(arrays, device, variation, (0,)), ANSWERS_ONLY, dtype).exact
+        right, asked = right + float(found), asked + float(rows)
+    model.train()
+    return round(right / asked, 4)
 
 
 def _train(
@@ -100,13 +115,15 @@ def run_variant(
     model = build(config, seed).to(device)
     shape = (settings.batch_chunks, settings.questions_per_chunk, min(PAIR_VOCABULARY, config.vocabulary))
 
+    held_out = {
+        pairs: [PairBatches(*shape, seed=EVALUATION_SEED, levels=(pairs,)).batch(i) for i in range(EVALUATION_BATCHES)]
+        for pairs in plan.asked
+    }
+
     def recall(model: TennsModel, count: int, variation: Variation) -> dict[str, float]:
-        exact = {}
-        for pairs in plan.asked:
-            source = PairBatches(*shape, seed=EVALUATION_SEED, levels=(pairs,))
-            batches = [source.batch(step) for step in range(count)]
-            exact[str(pairs)] = evaluate_batches(model, batches, device, dtype, variation=variation)["exact"]
-        return exact
+        return {
+            str(pairs): _exact(model, batches[:count], device, dtype, variation) for pairs, batches in held_out.items()
+        }
 
     warm = [PairBatches(*shape, seed=EVALUATION_SEED, levels=(level,)).batch(0) for level in plan.pairs]
     _warm(model, warm, device, dtype)
