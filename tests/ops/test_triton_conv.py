@@ -127,6 +127,10 @@ def test_what_the_kernels_do_not_know_is_said():
 def test_the_operators_keep_the_rules_of_torch(device):
     (v, weight, bias, tail), segments, _ = make(2, 9, 4, 4, device)
     torch.library.opcheck(torch.ops.precog.segment_conv.default, (v, weight, bias, tail, segments))
+    backward = torch.ops.precog.segment_conv_backward.default
+    for end in (tail.detach(), None):
+        arguments = (v.detach(), weight.detach(), bias.detach(), end, segments, v.detach().clone())
+        torch.library.opcheck(backward, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
 @pytest.mark.gpu

@@ -166,9 +166,16 @@ def test_what_the_kernels_do_not_know_is_said():
 def test_the_operators_keep_the_rules_of_torch(device):
     (decay, write, value, read, initial), _ = make(2, 20, 2, 4, 6, device)
     resets = torch.zeros(2, 20, dtype=torch.bool, device=device)
-    for start, mask in ((initial, resets), (None, None)):
-        arguments = (decay, write, value, read, start, mask, 16, True)
-        torch.library.opcheck(torch.ops.precog.outer_scan.default, arguments)
+    torch.library.opcheck(torch.ops.precog.outer_scan.default, (decay, write, value, read, initial, resets, 16, True))
+    fixed = [x.detach() for x in (decay, write, value, read)]
+    for start, mask in ((initial.detach(), resets), (None, None)):
+        forward, backward = torch.ops.precog.outer_scan.default, torch.ops.precog.outer_scan_backward.default
+        y, final, entering = forward(*fixed, start, mask, 16, True)
+        for operator, arguments in (
+            (forward, (*fixed, start, mask, 16, False)),
+            (backward, (*fixed, start, mask, entering, y, final, 16)),
+        ):
+            torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
 @pytest.mark.gpu

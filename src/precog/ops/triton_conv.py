@@ -19,13 +19,14 @@ from torch import Tensor
 
 DTYPES = (torch.bfloat16, torch.float32)
 MAX_TAPS = 8  # as many inputs and gradients as a program keeps in registers
-SPAN = 64  # tokens that a program of the backward pass walks at once
+TOKENS, CHANNELS, WARPS = 16, 128, 4  # tile of a program of the forward pass
+SPAN, SPAN_CHANNELS, SPAN_WARPS = 64, 128, 1  # tokens that a program of the backward pass walks, in how wide a strip
 MAX_GROUPS = 512  # programs per channel block of the backward pass, so terms of the second stage of sums
 
 
 @triton.jit
 @no_type_check
-def _forward(
+def _conv_forward_kernel(
     v,
     weight,
     bias,
@@ -74,7 +75,7 @@ def _forward(
 
 @triton.jit
 @no_type_check
-def _backward(
+def _conv_backward_kernel(
     v,
     weight,
     bias,
@@ -197,10 +198,9 @@ def _conv(v: Tensor, weight: Tensor, bias: Tensor, tail: Tensor | None, segments
     v = _channels_last(v)
     rows, length, inner = v.shape
     out = v.new_empty(rows, length, inner)
-    tokens, channels = 16, 128
-    blocks = triton.cdiv(length, tokens)
+    blocks = triton.cdiv(length, TOKENS)
     if rows:
-        _forward[(rows * blocks, triton.cdiv(inner, channels))](
+        _conv_forward_kernel[(rows * blocks, triton.cdiv(inner, CHANNELS))](
             v,
             weight.contiguous(),
             bias.contiguous(),
@@ -213,11 +213,11 @@ def _conv(v: Tensor, weight: Tensor, bias: Tensor, tail: Tensor | None, segments
             v.stride(0),
             v.stride(1),
             TAPS=weight.shape[1],
-            TOKENS=tokens,
-            CHANNELS=channels,
+            TOKENS=TOKENS,
+            CHANNELS=CHANNELS,
             HAS_TAIL=tail is not None,
             HAS_SEGMENTS=segments is not None,
-            num_warps=4,
+            num_warps=WARPS,
         )
     return out
 
@@ -236,12 +236,11 @@ def _conv_backward(
     taps = weight.shape[1]
     d_v = v.new_empty(rows, length, inner)
     d_tail = v.new_empty(0) if tail is None else torch.empty_like(tail, memory_format=torch.contiguous_format)
-    channels = 128
     blocks = triton.cdiv(length, SPAN)
     groups = min(rows * blocks, MAX_GROUPS)
     sums = v.new_empty(groups, taps + 1, inner, dtype=torch.float32)
     if rows:
-        _backward[(groups, triton.cdiv(inner, channels))](
+        _conv_backward_kernel[(groups, triton.cdiv(inner, SPAN_CHANNELS))](
             v,
             weight.contiguous(),
             bias.contiguous(),
@@ -260,13 +259,14 @@ def _conv_backward(
             v.stride(1),
             TAPS=taps,
             STEPS=4,
-            CHANNELS=channels,
+            CHANNELS=SPAN_CHANNELS,
             HAS_TAIL=tail is not None,
             HAS_SEGMENTS=segments is not None,
-            num_warps=1,
+            num_warps=SPAN_WARPS,
         )
     total = sums.sum(0)
-    return d_v, total[:taps].t().to(weight.dtype, copy=True), total[taps].to(bias.dtype, copy=True), d_tail
+    d_weight = weight.new_empty(weight.shape).copy_(total[:taps].t())
+    return d_v, d_weight, bias.new_empty(bias.shape).copy_(total[taps]), d_tail
 
 
 @_conv_backward.register_fake

@@ -51,7 +51,7 @@ def _decays(log_decay, resets, start, here, heads: tl.constexpr, C: tl.constexpr
 
 @triton.jit
 @no_type_check
-def _forward(
+def _outer_forward_kernel(
     log_decay,
     write,
     value,
@@ -116,7 +116,7 @@ def _forward(
 
 @triton.jit
 @no_type_check
-def _backward(
+def _outer_backward_kernel(
     log_decay,
     write,
     value,
@@ -248,7 +248,7 @@ def _scan(
     final = write.new_empty(rows, heads, coefficients, channels, dtype=torch.float32)
     entering = value.new_empty(rows * heads if save else 0, chunks, coefficients, channels)
     if rows:
-        _forward[(rows * heads,)](
+        _outer_forward_kernel[(rows * heads,)](
             log_decay,
             write,
             value,
@@ -307,7 +307,7 @@ def _scan_backward(
     channels = value.shape[3]
     d_initial = write.new_empty(rows if initial is not None else 0, heads, coefficients, channels, dtype=torch.float32)
     if rows:
-        _backward[(rows * heads,)](
+        _outer_backward_kernel[(rows * heads,)](
             log_decay,
             write,
             value,
