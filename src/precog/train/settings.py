@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from precog.errors import TrainingError
 from precog.train.questions import Variation
@@ -34,15 +34,17 @@ def _check_range(name: str, value: object, is_inside: bool, expected: str) -> No
         raise TrainingError(f"training setting {name} is out of range", given=value, expected=expected)
 
 
-def _check_kind(name: str, value: object, kind: object) -> None:
+def _of_kind(name: str, value: object, kind: object) -> Any:
+    """The value where it is of a setting's kind; a whole number where a real one is wanted becomes one."""
     choices = get_args(kind)
     if choices:
-        is_right, expected = value in choices, ", ".join(map(str, choices))
-    else:  # a whole number is a real one, too; a truth value is neither
-        allowed = (int, float) if kind is float else (kind,)
+        is_right, expected = type(value) is str and value in choices, ", ".join(map(str, choices))
+    else:
+        allowed = (int, float) if kind is float else (kind,)  # a truth value is neither
         is_right, expected = type(value) in allowed, getattr(kind, "__name__", str(kind))
     if not is_right:
         raise TrainingError(f"training setting {name} has no such value", given=repr(value), expected=expected)
+    return float(cast(float, value)) if kind is float else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +128,6 @@ class TrainSettings:
     dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_kind(field.name, getattr(self, field.name), field.type)
         for name in ("steps", "batch_chunks", "questions_per_chunk", "stream_rows", "stream_tokens", "accumulate"):
             _check_range(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         for name in ("lr", "clip", "embedding_lr_scale", "decay_fraction"):
@@ -155,11 +155,15 @@ class TrainSettings:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainSettings":
-        """Settings from plain data; an unknown key raises TrainingError."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        unknown = sorted(set(values) - known)
+        """Settings from plain data.
+
+        Raises:
+            TrainingError: a key is unknown, or a value of another kind or out of range.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - set(fields))
         if unknown:
             raise TrainingError(
-                "training settings: unknown keys", given=", ".join(unknown), expected=", ".join(sorted(known))
+                "training settings: unknown keys", given=", ".join(unknown), expected=", ".join(sorted(fields))
             )
-        return cls(**values)
+        return cls(**{name: _of_kind(name, value, fields[name].type) for name, value in values.items()})
