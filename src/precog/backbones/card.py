@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from precog.errors import ModelError
+from precog.text.chunking.strategy import MIN_MAX_TOKENS
 
 FORMAT_VERSION = 1
+MOST_CHUNK_TOKENS = 1 << 16
 ENCODE_MODES = ("once", "twice", "twice-reversed")
 PAPER_QUESTION_TEMPLATE = "###{question} ###Long Answer:"
 
@@ -30,6 +32,9 @@ class ModelCard:
         question_template: text around a question, holding ``{question}`` once; default of the paper (appendix).
         quantisation: how matrices and embeddings are stored: ``fp32``, ``bf16``, ``int8`` or ``int4:GROUP``.
         decoding: settings of grounded decoding chosen for this checkpoint; the engine checks them.
+        chunk_tokens: the longest chunk that its memory bears, by `precog horizon`: what `precog index` cuts documents
+            into unless told otherwise. 0 where nobody measured it, and then it is not written. Not part of the
+            fingerprint: a state means the same whatever length its chunk has.
         notes: anything else worth keeping; neither hashed nor read.
         format: version of the folder's layout.
     """
@@ -44,6 +49,7 @@ class ModelCard:
     question_template: str = PAPER_QUESTION_TEMPLATE
     quantisation: Mapping[str, str] = field(default_factory=lambda: {"matrices": "fp32", "embedding": "fp32"})
     decoding: Mapping[str, Json] = field(default_factory=dict)
+    chunk_tokens: int = 0
     notes: Mapping[str, Json] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
@@ -54,6 +60,9 @@ class ModelCard:
         for name, slot in (("chunk_template", "{chunk}"), ("question_template", "{question}")):
             if getattr(self, name).count(slot) != 1:
                 raise ModelError(f"precog.json: {name} is wrong", given=getattr(self, name), expected=f"{slot} once")
+        if self.chunk_tokens and not MIN_MAX_TOKENS <= self.chunk_tokens <= MOST_CHUNK_TOKENS:
+            expected = f"{MIN_MAX_TOKENS} to {MOST_CHUNK_TOKENS}"
+            raise ModelError("precog.json: chunk_tokens is out of range", given=self.chunk_tokens, expected=expected)
 
     @classmethod
     def from_json(cls, text: str) -> "ModelCard":
@@ -89,13 +98,18 @@ class ModelCard:
     @property
     def checksum(self) -> str:
         """Hex SHA-256 over everything else: a template or threshold changed by hand is noticed."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(self._values(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return sha256(text.encode()).hexdigest()
 
     def to_json(self) -> str:
         """The text of ``precog.json``, defaults written out."""
-        values = {**dataclasses.asdict(self), "checksum": self.checksum}
-        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({**self._values(), "checksum": self.checksum}, indent=1, ensure_ascii=False) + "\n"
+
+    def _values(self) -> dict[str, Json]:
+        values = dataclasses.asdict(self)
+        if not self.chunk_tokens:  # cards older than the field have no such key, and their checksums hold
+            del values["chunk_tokens"]
+        return values
 
 
 def fingerprint(card: ModelCard, config: Mapping[str, object], encode_mode: str) -> str:

@@ -35,7 +35,12 @@ def index(
         ),
     ] = None,
     chunk_tokens: Annotated[
-        int | None, typer.Option(metavar="N", help="Most tokens of a chunk.  \\[default: 256]", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Most tokens of a chunk.  \\[default: the model's own, see `precog models`; 256 where it has none]",
+            show_default=False,
+        ),
     ] = None,
     overlap: Annotated[
         int | None,

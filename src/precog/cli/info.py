@@ -2,10 +2,13 @@
 
 from dataclasses import asdict
 
+from precog.backbones.registry import find_model
+from precog.backbones.tenns.checkpoint import read_card
 from precog.cli import options
 from precog.cli.output import human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import settings_of
+from precog.errors import ModelError
 from precog.store import CorpusStore
 
 
@@ -15,6 +18,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     with CorpusStore.open(settings.corpus_folder) as store:
         size, made_with = store.size(), settings_of(store)
         layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
+    own_chunk_tokens = _chunk_tokens_of(made_with.model)
     if as_json:
         counts = asdict(size)
         sizes = {key.removesuffix("_bytes"): counts.pop(key) for key in list(counts) if key.endswith("_bytes")}
@@ -26,6 +30,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
                 "record_bytes": layout.record_bytes,
                 "state_bytes": layout.state_bytes,
                 "settings": made_with.to_json(),
+                "model_chunk_tokens": own_chunk_tokens,
                 "fingerprint": fingerprint,
                 "generation": generation,
             }
@@ -34,11 +39,14 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     total = size.num_documents + size.num_failed
     failed = f", {size.num_failed} of them failed" if size.num_failed else ""
     encoder = made_with.encoder or "all-MiniLM-L6-v2 (INT8)"
+    strategy = made_with.strategy
+    if own_chunk_tokens not in (None, made_with.chunk_tokens):
+        strategy += f"; its model's own length is {own_chunk_tokens}"
     kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
     parts = f"text {human_bytes(size.text_bytes)}, keys {human_bytes(size.key_bytes)}"
     lines = [
         ("documents", f"{total:,}{failed}"),
-        ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({made_with.strategy})"),
+        ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({strategy})"),
         ("tokens", f"{size.num_tokens:,}"),
         ("states", f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"),
         ("on disk", f"{human_bytes(size.disk_bytes)}: states {human_bytes(size.state_bytes)}, {parts}"),
@@ -48,3 +56,14 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     for name, value in lines:
         out.print(f"[bold]{name:<10}[/] {shown(value)}")
     return 0
+
+
+def _chunk_tokens_of(model: str) -> int | None:
+    """The chunk length on a model's card; None where there is none, or no such model any more."""
+    if not model:
+        return None
+    try:
+        card, _ = read_card(find_model(model))
+    except ModelError:
+        return None
+    return card.chunk_tokens or None

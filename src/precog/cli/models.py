@@ -22,6 +22,7 @@ def models(as_json: options.Json = False) -> int:
                 "layers": config.layers,
                 "width": config.width,
                 "state_bytes": config.layers * config.state_reals * FLOAT16_BYTES,
+                "chunk_tokens": card.chunk_tokens or None,
                 "quantisation": dict(card.quantisation),
                 "disk_bytes": sum(path.stat().st_size for path in folder.glob("model*.safetensors")),
             }
@@ -38,6 +39,8 @@ def models(as_json: options.Json = False) -> int:
             out.print(f"[bold]{shown(str(row['name']))}[/] [red]{shown(str(row['error']))}[/]")
             continue
         sizes = f"state {human_bytes(int(str(row['state_bytes'])))}, {human_bytes(int(str(row['disk_bytes'])))} on disk"
+        if row["chunk_tokens"]:
+            sizes += f", chunks of {row['chunk_tokens']} tokens"
         out.print(f"[bold]{shown(str(row['name']))}[/] {row['layers']} × {row['width']}, {sizes}", end="  ")
         out.print(f"[dim]{shown(str(row['folder']))}[/]")
     return 0

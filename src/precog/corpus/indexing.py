@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from precog.backbones.card import MOST_CHUNK_TOKENS
 from precog.backbones.protocol import Backbone
 from precog.corpus.corpus import ModelChoice, open_encoder, open_model, record_layout, settings_of
 from precog.corpus.ingest import Ingest
 from precog.corpus.report import IngestReport, Progress
-from precog.corpus.settings import CorpusSettings
+from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, CorpusSettings
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError, UsageError
 from precog.state import codec_named
@@ -17,8 +18,6 @@ from precog.store import CorpusStore
 from precog.store.folder import CorpusFolder
 from precog.text.chunking.strategy import MIN_MAX_TOKENS, Strategy
 from precog.text.sources import SourceList, find_sources
-
-MOST_CHUNK_TOKENS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     _check(wanted)
     encoder = load_encoder(request.encoder)
     backbone = request.model.load(str(wanted.get("encode_mode", "once")))
+    wanted.setdefault("chunk_tokens", backbone.card.chunk_tokens or DEFAULT_CHUNK_TOKENS)
+    _check_overlap(wanted)
     settings = CorpusSettings(
         model=str(request.model.folder().resolve()),
         encoder=request.encoder or "",
@@ -116,11 +117,18 @@ def _check(wanted: Mapping[str, object]) -> None:
     modes = ("once", "twice", "twice-reversed")
     if wanted.get("encode_mode", "once") not in modes:
         raise UsageError("--encode: no such way of reading", given=wanted["encode_mode"], expected=", ".join(modes))
-    chunk_tokens, overlap = wanted.get("chunk_tokens", 256), wanted.get("overlap", 0)
+    chunk_tokens = wanted.get("chunk_tokens", DEFAULT_CHUNK_TOKENS)
     assert isinstance(chunk_tokens, int)
-    assert isinstance(overlap, int)
     if not MIN_MAX_TOKENS <= chunk_tokens <= MOST_CHUNK_TOKENS:
         expected = f"{MIN_MAX_TOKENS} to {MOST_CHUNK_TOKENS}"
         raise UsageError("--chunk-tokens is out of range", given=chunk_tokens, expected=expected)
+    _check_overlap({"chunk_tokens": MOST_CHUNK_TOKENS, **wanted})  # the model's own length is not known yet
+
+
+def _check_overlap(wanted: Mapping[str, object]) -> None:
+    chunk_tokens, overlap = wanted["chunk_tokens"], wanted.get("overlap", 0)
+    assert isinstance(chunk_tokens, int)
+    assert isinstance(overlap, int)
     if not 0 <= overlap <= chunk_tokens // 2:
-        raise UsageError("--overlap is out of range", given=overlap, expected=f"0 to {chunk_tokens // 2}")
+        expected = f"0 to {chunk_tokens // 2}, half of a chunk"
+        raise UsageError("--overlap is out of range", given=overlap, expected=expected)

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, fields
 
 from precog.errors import DamagedCorpusError, UsageError
 
+DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
+
 _FLAGS = {
     "encode_mode": "--encode",
     "codec": "--codec",
@@ -26,7 +28,8 @@ class CorpusSettings:
         encode_mode: ``once``, ``twice`` or ``twice-reversed``; part of the states' fingerprint.
         codec: ``fp16`` or ``fp32``.
         layers: subset of layers whose states are kept.
-        chunk_tokens: cap on the tokens of a chunk.
+        chunk_tokens: cap on the tokens of a chunk, as it was when the corpus was made: another model's own length, or a
+            later default, changes nothing.
         overlap: tokens that a chunk repeats of the one before.
         strategy: how documents are parted.
         encoding_dtype: compute dtype the states were made with.
@@ -38,7 +41,7 @@ class CorpusSettings:
     encode_mode: str = "once"
     codec: str = "fp16"
     layers: str = "all"
-    chunk_tokens: int = 256
+    chunk_tokens: int = DEFAULT_CHUNK_TOKENS
     overlap: int = 0
     strategy: str = "document"
     encoding_dtype: str = "float32"

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from precog.backbones.protocol import Backbone
+from precog.engine.conformance import FP32_BOUND
 from precog.engine.gate_memory import SHARE_LEFT, Floats, Quantiles
 from precog.engine.probes import Probe, make_probes
 from precog.errors import InputError, ModelError
@@ -93,7 +94,8 @@ def influence(
             on_progress(len(batch) * done)
         changes, recall = _ask(backbone, batch, probes)
         first = changes if distance == 1 else first
-        share = np.divide(changes, first, out=np.zeros_like(changes), where=first > 0)
+        # a model that keeps nothing differs by the rounding of its rows, which is no influence
+        share = np.divide(changes, first, out=np.zeros_like(changes), where=first > FP32_BOUND)
         rows.append(Influence(distance, Quantiles.of(share), recall))
     return tuple(rows)
 

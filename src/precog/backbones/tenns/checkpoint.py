@@ -67,6 +67,7 @@ def save_model(
     chunk_template: str = "{chunk}",
     question_template: str = PAPER_QUESTION_TEMPLATE,
     decoding: Mapping[str, Json] | None = None,
+    chunk_tokens: int = 0,
     notes: Mapping[str, Json] | None = None,
 ) -> ModelCard:
     """Write a model folder.
@@ -85,13 +86,14 @@ def save_model(
         chunk_template: text around a chunk.
         question_template: text around a question.
         decoding: settings of grounded decoding that suit this model.
+        chunk_tokens: the chunk length that suits it, as `precog horizon` proposes it; 0 for none.
         notes: anything else.
 
     Returns:
         The card that was written.
 
     Raises:
-        ModelError: unknown scheme, or a tensor larger than a shard.
+        ModelError: unknown scheme, a tensor larger than a shard, or a chunk length out of range.
         StorageError: the disk is full or refuses.
     """
     quantisation = {"matrices": matrices, "embedding": embedding}
@@ -110,6 +112,7 @@ def save_model(
         question_template=question_template,
         quantisation=quantisation,
         decoding=dict(decoding or {}),
+        chunk_tokens=chunk_tokens,
         notes=dict(notes or {}),
     )
     temporary = folder.with_name(f".{folder.name}.partial")

@@ -1,0 +1,154 @@
+"""``precog horizon``: how far back a model remembers, and the chunk length that follows."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from precog import figures
+from precog.backbones.registry import load_backbone
+from precog.cli import options
+from precog.cli.output import err, out, print_json, shown
+from precog.config import expanded, resolve
+from precog.engine.horizon import LEAST_SHARE, Horizon, HorizonSettings, measure_horizon
+from precog.errors import InputError
+from precog.text.document import document_text
+from precog.text.loading import load_document
+from precog.text.sample import sample_text
+from precog.text.sources import find_sources
+from precog.text.tokenizer import Tokenizer
+
+_MOST_TEXT_TOKENS = 1 << 18  # more text than every sample of a long run needs
+_DEFAULTS = HorizonSettings()
+
+
+def horizon(
+    model: options.Model = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Text to read: a file or folder; may be given again.  \\[default: a sample in English]",
+            show_default=False,
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(metavar="N", help="Made facts, each asked for at every distance.")] = (
+        _DEFAULTS.samples
+    ),
+    distance: Annotated[int, typer.Option(metavar="N", help="Longest distance in tokens.")] = (
+        _DEFAULTS.longest_distance
+    ),
+    trained_tokens: Annotated[
+        int, typer.Option(metavar="N", help="Longest chunk the model was trained on; nothing longer is proposed.")
+    ] = _DEFAULTS.trained_tokens,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it, as .png or .svg.", show_default=False)
+    ] = None,
+    seed: options.Seed = _DEFAULTS.seed,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Measure how far back a model remembers, and propose a chunk length.
+
+    From its gates, layer by layer; and by what a made fact still weighs in the logits when it is asked for after so
+    many tokens of other text. Takes about a minute on two cores.
+    """
+    settings = HorizonSettings(samples, distance, trained_tokens, seed)
+    if plot is not None:
+        plot = expanded(plot)
+        figures.check_target(plot)
+    resolved = resolve({"model": model, "device": device, "threads": threads})
+    with _Bar() as bar:
+        backbone = load_backbone(resolved.model, device=resolved.device, threads=resolved.threads)
+        token_ids = _read(text, backbone.tokenizer)
+        found = measure_horizon(backbone, token_ids, settings, bar.advance)
+    report = found.to_json()
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        print_json({**report, "plot": None if plot is None else str(plot)})
+    else:
+        _print(found, plot)
+    return 0
+
+
+def _read(paths: list[str] | None, tokenizer: Tokenizer) -> list[int]:
+    if not paths:
+        return tokenizer.encode(sample_text())
+    sources = find_sources(paths).sources
+    if not sources:
+        raise InputError("there is nothing to read", given=", ".join(paths))
+    token_ids: list[int] = []
+    for source in sources:
+        token_ids += tokenizer.encode(document_text(load_document(source)))
+        if len(token_ids) >= _MOST_TEXT_TOKENS:
+            break
+    return token_ids[:_MOST_TEXT_TOKENS]
+
+
+def _draw(found: Horizon, path: Path) -> None:
+    layers = found.gates.layers if found.gates is not None else ()
+    figures.horizon(
+        [{"layer": row.layer, **row.tokens.to_json()} for row in layers],
+        [{"distance": row.distance, **row.share.to_json(), "recall": row.recall} for row in found.influence],
+        path,
+        title=f"Memory of {found.model}",
+        least_share=LEAST_SHARE,
+        proposed_chunk_tokens=found.proposed_chunk_tokens,
+    )
+
+
+class _Bar:
+    """Tokens read so far, on stderr; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+        self._task = self._bar.add_task("loading the model", total=None)
+
+    def __enter__(self) -> "_Bar":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, done: int, total: int) -> None:
+        """So many tokens of so many are read."""
+        self._bar.update(self._task, description="reading", completed=done, total=total)
+
+
+def _print(found: Horizon, plot: Path | None) -> None:
+    out.print(f"[bold]{shown(found.model)}[/], quantiles 10 % · 50 % · 90 %")
+    if found.gates is not None:
+        out.print("tokens until the gates leave 1/e (exact for layer 1; above, given each layer's inputs)")
+        for layer in found.gates.layers:
+            q = layer.tokens
+            out.print(f"  layer {layer.layer:>3} {q.q10:>10,.1f} {q.q50:>10,.1f} {q.q90:>10,.1f}")
+        if found.gates.beyond_text:
+            beyond = 100 * found.gates.beyond_text
+            out.print(f"  {beyond:.0f} % of them are longer than the text read, and continued at its mean", style="dim")
+    out.print("influence of a fact on the logits, as a share of that at distance 1; facts told right")
+    for row in found.influence:
+        q = row.share
+        out.print(f"  {row.distance:>9,} {q.q10:>10.2f} {q.q50:>10.2f} {q.q90:>10.2f} {100 * row.recall:>10.0f} %")
+    gates = "–" if found.gates is None else f"{found.gates.median_tokens:,.0f}"
+    furthest = found.influence[-1].distance
+    by_influence = f"{found.influence_tokens:,.0f}" if found.influence_tokens is not None else f"more than {furthest:,}"
+    out.print(f"horizon to 1/e: {gates} tokens by the gates, {by_influence} by influence")
+    out.print(f"[bold]proposed chunk length: {found.proposed_chunk_tokens} tokens[/]")
+    out.print(f"  {found.rule}", style="dim")
+    if plot is not None:
+        out.print(f"drawn: {shown(str(plot))}")
