@@ -7,8 +7,9 @@ values and gradients. These functions know tensors; they know nothing of models,
 from precog.ops.conv import segment_conv, segment_conv_loop
 from precog.ops.lti import lti_fft
 from precog.ops.outer import chunked_outer_scan, outer_scan
-from precog.ops.reference import diagonal_loop, diagonal_step, outer_loop, outer_step
+from precog.ops.reference import diagonal_loop, diagonal_step, outer_loop, outer_step, selective_loop
 from precog.ops.scan import diagonal_scan
+from precog.ops.selective import selective_scan
 
 __all__ = [
     "chunked_outer_scan",
@@ -21,4 +22,6 @@ __all__ = [
     "outer_step",
     "segment_conv",
     "segment_conv_loop",
+    "selective_loop",
+    "selective_scan",
 ]

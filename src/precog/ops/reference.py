@@ -39,6 +39,37 @@ def diagonal_loop(
     return torch.stack(states, dim=1)
 
 
+def selective_loop(
+    v: Float[Tensor, "B T N"],
+    beta: Float[Tensor, "B T N"],
+    dt: Float[Tensor, "B T G"],
+    real: Float[Tensor, " M"],
+    omega: Float[Tensor, " M"] | None,
+    initial: Float[Tensor, "B N"] | None = None,
+    resets: Bool[Tensor, "B T"] | None = None,
+) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
+    """States and final state from the gates, one token at a time, in the dtype of Δ."""
+    modes = real.shape[0]
+    state = dt.new_zeros(v.shape[0], modes, 2)
+    if initial is not None:
+        state = torch.stack((initial[:, :modes], initial[:, modes:]), dim=-1)
+    states = []
+    for t in range(v.shape[1]):
+        if resets is not None:
+            state = state * (~resets[:, t])[:, None, None].to(state.dtype)
+        step = dt[:, t].repeat_interleave(modes // dt.shape[2], dim=-1)
+        phase = torch.zeros_like(step) if omega is None else step * omega
+        radius = (step * real).exp()
+        written = step.repeat(1, 2) * beta[:, t].to(dt.dtype) * v[:, t].to(dt.dtype)
+        state = diagonal_step(
+            torch.stack((radius * phase.cos(), radius * phase.sin()), dim=-1),
+            torch.stack((written[:, :modes], written[:, modes:]), dim=-1),
+            state,
+        )
+        states.append(torch.cat((state[..., 0], state[..., 1]), dim=-1))
+    return torch.stack(states, dim=1), states[-1]
+
+
 def outer_step(
     log_decay: Float[Tensor, "B H"],
     write: Float[Tensor, "B H K"],

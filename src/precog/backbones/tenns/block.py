@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from precog.backbones.tenns.config import DT_MAX, DT_MIN, TennsConfig
-from precog.ops import diagonal_scan, outer_scan, segment_conv
+from precog.ops import outer_scan, segment_conv, selective_scan
 
 
 class Linear(nn.Linear):
@@ -163,22 +163,15 @@ class TennsBlock(nn.Module):
         self, v: Tensor, e: Tensor, dt: Tensor, state: Tensor | None, resets: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         config = self.config
-        modes = v.shape[-1] // 2
-        step = dt.repeat_interleave(config.modes_per_dt, dim=-1)
         real, omega = self.decay_rates()
-        radius = (step * real).exp()
-        phase = step * omega
-        decay = torch.stack((radius * phase.cos(), radius * phase.sin()), dim=-1)
         beta = self.write(e) if config.selective else self.write.bias.to(v.dtype).expand_as(v)
-        written = beta.to(dt.dtype) * v.to(dt.dtype)
-        drive = step[..., None] * torch.stack((written[..., :modes], written[..., modes:]), dim=-1)
-        initial = None if state is None else torch.stack((state[:, :modes], state[:, modes:]), dim=-1)
-        states = diagonal_scan(decay, drive, initial, resets)
-        stacked = torch.cat((states[..., 0], states[..., 1]), dim=-1)
-        shown = stacked.to(v.dtype) if self.state_norm is None else self.state_norm(stacked).to(v.dtype)
+        turning = None if config.frequencies == "zero" else omega
+        shown, final = selective_scan(v, beta, dt, real, turning, state, resets)
+        if self.state_norm is not None:
+            shown = self.state_norm(shown)
         if config.readout == "question":
             shown = shown * self.read(e)
-        return shown, stacked[:, -1]
+        return shown, final
 
     def _outer(
         self, v: Tensor, e: Tensor, dt: Tensor, state: Tensor | None, resets: Tensor | None
