@@ -1,6 +1,5 @@
-"""``precog train-data``: texts and SQuAD to prepared sets that ``precog train`` reads."""
+"""``precog train-data``: texts, conversations and SQuAD to prepared sets that ``precog train`` reads."""
 
-import argparse
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +7,21 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import out, print_json, shown
-from precog.errors import StorageError
-from precog.train.data.prepare import prepare, show
+from precog.cli.output import err, out, print_json, shown
+from precog.train.data.prepare import PrepareOptions, prepare, show
+from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS
 
 
 def train_data(
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared sets go.")],
     text: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE…", help=".txt or .jsonl, plain, .gz or .xz.")
+        list[Path] | None, typer.Argument(metavar="FILE…", help=".txt, .md or .jsonl; plain, .gz, .xz or .zst.")
     ] = None,
-    squad: Annotated[Path | None, typer.Option(metavar="FILE", help="SQuAD v1.1 training file.")] = None,
-    squad_copies: Annotated[int, typer.Option(help="Copies of SQuAD with replaced entities.")] = 3,
+    squad: Annotated[Path | None, typer.Option(metavar="FILE", help="SQuAD training file.")] = None,
+    squad_copies: Annotated[int, typer.Option(help="Remixes of SQuAD: other sentences, entities, wordings.")] = 3,
+    dialogue: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Conversations: JSON lines or Schema-Guided Dialogue.")
+    ] = None,
     recall: Annotated[int, typer.Option(help="Chunks of key–value facts.")] = 0,
     table: Annotated[int, typer.Option(help="Chunks of small tables.")] = 0,
     copy: Annotated[int, typer.Option(help="Chunks of random words to continue.")] = 0,
@@ -29,30 +31,35 @@ def train_data(
     seed: options.Seed = 0,
     max_questions_per_chunk: Annotated[int, typer.Option(help="Questions made from one chunk.")] = 12,
     counterfactual: Annotated[float, typer.Option(help="Share of chunks with replaced entities.")] = 0.5,
+    unanswerable: Annotated[float, typer.Option(help="Share of rows whose chunk does not answer.")] = 0.1,
+    context_tokens: Annotated[int, typer.Option(help="Width of a chunk's row.")] = CONTEXT_TOKENS,
+    row_tokens: Annotated[int, typer.Option(help="Width of a question's row; longer ones are dropped.")] = ROW_TOKENS,
     rows: Annotated[int, typer.Option("--show", metavar="N", help="Print so many rows of every set.")] = 0,
     as_json: options.Json = False,
 ) -> int:
     """Cut texts into chunks and make questions about them."""
-    arguments = argparse.Namespace(
-        text=text or [],
-        squad=squad,
-        squad_copies=squad_copies,
-        recall=recall,
-        table=table,
-        copy=copy,
-        stream=stream,
-        out=folder,
-        workers=workers,
-        slices=slices,
-        seed=seed,
-        max_questions_per_chunk=max_questions_per_chunk,
-        counterfactual=counterfactual,
-        show=rows,
+    stats = prepare(
+        PrepareOptions(
+            out=folder,
+            texts=tuple(text or ()),
+            dialogues=tuple(dialogue or ()),
+            squad=squad,
+            squad_copies=squad_copies,
+            recall=recall,
+            table=table,
+            copy=copy,
+            stream=stream,
+            workers=workers,
+            slices=slices,
+            seed=seed,
+            max_questions_per_chunk=max_questions_per_chunk,
+            counterfactual=counterfactual,
+            unanswerable=unanswerable,
+            context_tokens=context_tokens,
+            row_tokens=row_tokens,
+        ),
+        lambda line: err.print(line, markup=False, highlight=False),
     )
-    try:
-        stats = prepare(arguments)
-    except OSError as error:
-        raise StorageError("the prepared data cannot be written", given=folder, hint=str(error)) from error
     for prepared in sorted((folder / "train").iterdir()) if rows else []:
         out.print(f"[bold]{shown(prepared.name)}[/]")
         for line in show(prepared, rows, seed):

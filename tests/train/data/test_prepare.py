@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precog.errors import InputError, TrainingError
+from precog.errors import InputError, StorageError, TrainingError
 from precog.text.tokenizer import MistralTokenizer
 from precog.train.data.counterfactual import EntityPool
-from precog.train.data.passages import Document, chunk_document, make_passage, parse_documents
-from precog.train.data.prepare import main, read_documents, show
+from precog.train.data.documents import Document, parse_documents, read_documents
+from precog.train.data.passages import chunk_document, make_passage
+from precog.train.data.prepare import PrepareOptions, prepare, show
 from precog.train.data.recall import make_copy, make_recall, make_table
 from precog.train.data.rows import Ask, Kind, Passage, PreparedSet, merge_folders, write_columns
+from precog.train.data.shards import TokenStream
 from precog.train.data.spans import Span, SpanType
 from precog.train.data.squad import (
     Paragraph,
@@ -115,7 +117,7 @@ def test_a_text_that_yields_nothing_gives_empty_columns() -> None:
 
 @pytest.mark.parametrize("counterfactual", [False, True])
 def test_passages_ask_about_different_spans(counterfactual: bool) -> None:
-    document = next(parse_documents(TEXT))
+    document = next(parse_documents(TEXT.splitlines()))
     assert document.title == "Cello suites"
     rng = random.Random(3)
     for text in chunk_document(document, rng):
@@ -225,23 +227,20 @@ def inputs(tmp_path: Path) -> tuple[Path, Path]:
 
 def prepared(inputs: tuple[Path, Path], out: Path, workers: int) -> None:
     text, squad = inputs
-    arguments = [
-        "--text",
-        str(text),
-        "--squad",
-        str(squad),
-        "--squad-copies",
-        "1",
-        "--recall",
-        "30",
-        "--table",
-        "20",
-        "--copy",
-        "20",
-    ]
-    assert (
-        main([*arguments, "--out", str(out), "--workers", str(workers), "--slices", "2", "--seed", "5", "--stream"])
-        == 0
+    prepare(
+        PrepareOptions(
+            out=out,
+            texts=(text,),
+            squad=squad,
+            squad_copies=2,
+            recall=30,
+            table=20,
+            copy=20,
+            workers=workers,
+            slices=2,
+            seed=5,
+            stream=True,
+        )
     )
 
 
@@ -249,7 +248,7 @@ def test_preparation_end_to_end_does_not_depend_on_workers(inputs: tuple[Path, P
     prepared(inputs, tmp_path / "a", 1)
     prepared(inputs, tmp_path / "b", 2)
     sources = {p.name for p in (tmp_path / "a" / "train").iterdir()}
-    assert {"town", "squad", "recall", "table", "copy"} <= sources
+    assert {"town", "squad", "squad_remix", "recall", "table", "copy"} <= sources
     for folder in (tmp_path / "a" / "train").iterdir():
         first, second = (
             PreparedSet(folder, verify=True),
@@ -267,9 +266,14 @@ def test_preparation_end_to_end_does_not_depend_on_workers(inputs: tuple[Path, P
     assert (len(train), len(val)) == (50, 40)
     stats = json.loads((tmp_path / "a" / "stats.json").read_text())
     assert stats["sources"]["squad"]["kind_squad"] == 90
-    stream = np.load(tmp_path / "a" / "stream" / "town.npy")
-    assert stream[0] == 1
-    assert stats["sources"]["town"]["stream_tokens"] == len(stream)
+    stream = TokenStream(tmp_path / "a" / "stream" / "train" / "town")
+    again = TokenStream(tmp_path / "b" / "stream" / "train" / "town")
+    assert all(
+        np.array_equal(x.tokens, y.tokens) and np.array_equal(x.documents, y.documents)
+        for x, y in zip(stream.shards, again.shards, strict=True)
+    )
+    assert (stream.shards[0].tokens[stream.shards[0].documents] == 1).all()
+    assert stats["sources"]["town"]["train_stream_tokens"] == stream.num_tokens
     assert not list((tmp_path / "a").glob(".*"))
     assert (tmp_path / "a" / "train" / "town" / "context.npy").stat().st_mode & 0o077 == 0
 
@@ -304,7 +308,7 @@ def test_damaged_and_foreign_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="cannot be read"):
         PreparedSet(tmp_path / "set")
     meta = tmp_path / "set" / "meta.json"
-    meta.write_text(meta.read_text().replace('"format": 1', '"format": 9'))
+    meta.write_text(meta.read_text().replace('"format": 2', '"format": 9'))
     with pytest.raises(TrainingError, match="another format"):
         PreparedSet(tmp_path / "set")
     empty, _, _ = tokenise([], PIECES)
@@ -316,9 +320,9 @@ def test_damaged_and_foreign_folders_are_refused(tmp_path: Path) -> None:
 def test_text_inputs_are_read_in_every_form_and_bad_ones_refused(tmp_path: Path) -> None:
     plain, lines = tmp_path / "a.txt", tmp_path / "a.jsonl.gz"
     plain.write_text(TEXT, encoding="utf-8")
-    rows = [{"title": d.title, "text": "\n".join(d.paragraphs)} for d in parse_documents(TEXT)]
+    rows = [{"title": d.title, "text": "\n".join(d.paragraphs)} for d in parse_documents(TEXT.splitlines())]
     lines.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    assert read_documents(plain) == read_documents(lines) == list(parse_documents(TEXT))
+    assert list(read_documents(plain)) == list(read_documents(lines)) == list(parse_documents(TEXT.splitlines()))
     for name, content in (
         ("b.txt.xz", b"junk"),
         ("b.txt", b"\xff\xfe\xfd"),
@@ -327,22 +331,22 @@ def test_text_inputs_are_read_in_every_form_and_bad_ones_refused(tmp_path: Path)
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match="cannot be read"):
-            read_documents(tmp_path / name)
+            list(read_documents(tmp_path / name))
     (tmp_path / "s.json").write_text("{}")
     with pytest.raises(InputError, match="SQuAD"):
         read_squad(tmp_path / "s.json")
 
 
-def test_the_command_reports_bad_input_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--text", str(tmp_path / "absent.txt"), "--out", str(tmp_path / "o")]) == 1
-    assert capsys.readouterr().err == f"error: an input file is missing; given: {tmp_path / 'absent.txt'}\n"
-    assert main(["--out", str(tmp_path / "o")]) == 1
-    assert "nothing to prepare" in capsys.readouterr().err
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="an input file is missing"):
+        prepare(PrepareOptions(out=tmp_path / "o", texts=(tmp_path / "absent.txt",)))
+    with pytest.raises(InputError, match="nothing to prepare"):
+        prepare(PrepareOptions(out=tmp_path / "o"))
+    (tmp_path / "blank.txt").write_text("\n\n")
+    with pytest.raises(InputError, match="no text to train on"):
+        prepare(PrepareOptions(out=tmp_path / "o", texts=(tmp_path / "blank.txt",), stream=True))
     (tmp_path / "file").write_text("in the way")
-    assert main(["--recall", "3", "--out", str(tmp_path / "file" / "o"), "--workers", "1"]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: the prepared data cannot be written")
-    assert error.count("\n") == 1
+    with pytest.raises(StorageError, match="cannot be written"):
+        prepare(PrepareOptions(out=tmp_path / "file" / "o", recall=3))
+    with pytest.raises(TrainingError, match="--row-tokens is out of range"):
+        PrepareOptions(out=tmp_path, row_tokens=2)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precog.errors import TrainingError
-from precog.train.data.rows import Kind, PreparedSet
+from precog.train.data.order import SharedOrder
+from precog.train.data.rows import PreparedSet
+from precog.train.data.shards import TokenStream
 
-__all__ = ["Batch", "MixtureEntry", "PackedTokens", "QuestionBatches", "TokenBatch", "with_unanswerable"]
-
-_BOUNDARY_ID = 1
+__all__ = ["Batch", "MixtureEntry", "PackedTokens", "QuestionBatches", "TokenBatch"]
 
 
 class Batch(TypedDict):
@@ -51,9 +51,6 @@ class MixtureEntry:
 class QuestionBatches:
     """A weighted mixture of prepared sets, cut into steps.
 
-    Every set is walked in an order of its own, a fresh permutation per epoch. With fractional shares a chunk at the
-    edge of two steps may appear in both.
-
     Args:
         mixture: the sets and their shares.
         num_chunks: B, chunks of a rank's batch.
@@ -63,7 +60,7 @@ class QuestionBatches:
         world: number of processes.
 
     Raises:
-        TrainingError: an empty mixture, or a share that is not positive.
+        TrainingError: an empty mixture, a share that is not positive, or sets whose rows have other widths.
     """
 
     def __init__(
@@ -76,51 +73,33 @@ class QuestionBatches:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        weights = np.array([entry.weight for entry in mixture], dtype=np.float64)
-        if not len(weights) or not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise TrainingError(
-                "the data mixture cannot be used",
-                given=weights.tolist(),
-                expected="at least one set, every share above 0",
-            )
+        if not mixture:
+            raise TrainingError("the data mixture cannot be used", given="no set", expected="at least one set")
         self._sets = [entry.rows for entry in mixture]
-        self._shares = weights / weights.sum()
-        self._num_chunks, self._num_questions = num_chunks, num_questions
+        widths = {entry.rows.widths: str(entry.rows.folder) for entry in mixture}
+        if len(widths) > 1:
+            raise TrainingError(
+                "sets of different widths cannot be mixed",
+                given="; ".join(f"{folder}: context {w[0]}, row {w[1]}" for w, folder in widths.items()),
+                expected="the same context_tokens and row_tokens in all",
+                hint="prepare them again together",
+            )
+        self._order = SharedOrder(
+            [len(rows) for rows in self._sets], [entry.weight for entry in mixture], num_chunks * world, seed=seed
+        )
+        self._num_questions = num_questions
+        self._num_keys = max(num_questions, *(int(np.diff(r.columns["first_question"]).max()) for r in self._sets))
         self._seed, self._rank, self._world = seed, rank, world
 
     def batch(self, step: int) -> Batch:
         """The rank's batch of a step."""
-        rng = np.random.default_rng((self._seed, step, 0))
-        total = self._num_chunks * self._world
-        edges = np.floor(np.concatenate([[0.0], np.cumsum(self._shares)]) * total + rng.random()).astype(np.int64)
-        counts = np.diff(np.clip(edges - edges[0], 0, total))
-        counts[-1] += total - counts.sum()
-        source = np.repeat(np.arange(len(counts)), counts)
-        position = np.concatenate([
-            self._order(s, int(step * total * share), int(count))
-            for s, (share, count) in enumerate(zip(self._shares, counts, strict=True))
-        ])  # fmt: skip
-        shuffle = rng.permutation(total)[self._rank :: self._world]
-        return self._gather(
-            source[shuffle], position[shuffle], np.random.default_rng((self._seed, step, 1 + self._rank))
-        )
+        source, chunk = self._order.step(step)
+        # a chunk's questions are drawn by its place in the global batch, whatever rank it falls to
+        keys = np.random.default_rng((self._seed, step, 1)).random((len(chunk), self._num_keys))
+        place = np.arange(self._rank, len(chunk), self._world)
+        return self._gather(source[place], chunk[place], keys[place])
 
-    def _order(self, source: int, first: int, count: int) -> NDArray[np.int64]:
-        """Chunks at places ``first … first + count − 1`` of a set's endless order: an affine permutation per epoch."""
-        size = len(self._sets[source])
-        place = np.arange(first, first + count, dtype=np.int64)
-        epoch, place = place // size, place % size
-        out = np.empty(count, dtype=np.int64)
-        for number in np.unique(epoch):
-            rng = np.random.default_rng((self._seed, source, int(number), 7))
-            step = int(rng.integers(size // 3 + 1, size + 1))
-            while np.gcd(step, size) != 1:
-                step += 1
-            here = epoch == number
-            out[here] = (place[here] * step + int(rng.integers(size))) % size
-        return out
-
-    def _gather(self, source: NDArray[np.int64], chunk: NDArray[np.int64], rng: np.random.Generator) -> Batch:
+    def _gather(self, source: NDArray[np.int64], chunk: NDArray[np.int64], keys: NDArray[np.float64]) -> Batch:
         rows_per_chunk = self._num_questions
         num_chunks = len(chunk)
         first = np.empty(num_chunks, dtype=np.int64)
@@ -130,8 +109,7 @@ class QuestionBatches:
             offsets = rows.columns["first_question"]
             first[at] = offsets[chunk[at]]
             available[at] = offsets[chunk[at] + 1] - first[at]
-        keys = rng.random((num_chunks, max(int(available.max()), rows_per_chunk)))
-        keys[np.arange(keys.shape[1]) >= available[:, None]] = 2.0
+        keys = np.where(np.arange(keys.shape[1]) < available[:, None], keys, 2.0)
         pick = np.argsort(keys, axis=1)[:, :rows_per_chunk]
         slot = np.broadcast_to(np.arange(rows_per_chunk), pick.shape)
         valid = slot < available[:, None]
@@ -165,83 +143,82 @@ class QuestionBatches:
         return out
 
 
-def with_unanswerable(batch: Batch, share: float, rng: np.random.Generator) -> Batch:
-    """A batch in which a share of the rows is asked of another chunk: right question, wrong paragraph.
-
-    Those rows have ``kind`` UNANSWERABLE and ``answer_start`` −1; their answer tokens are left for the caller to mask.
-    """
-    num_chunks = len(batch["context_len"])
-    moved = rng.random(len(batch["owner"])) < share if num_chunks > 1 else np.zeros(len(batch["owner"]), dtype=np.bool_)
-    shift = rng.integers(1, max(2, num_chunks), size=len(moved))
-    out = batch.copy()
-    out["owner"] = np.where(moved, (batch["owner"] + shift) % num_chunks, batch["owner"])
-    out["answer_start"] = np.where(moved, -1, batch["answer_start"]).astype(np.int32)
-    out["kind"] = np.where(moved, int(Kind.UNANSWERABLE), batch["kind"]).astype(np.uint8)
-    return out
-
-
 class TokenBatch(TypedDict):
-    """``tokens`` int32 [B, T + 1] and ``reset`` bool [B, T + 1], True where a document's ``<s>`` stands."""
+    """``tokens`` int32 [B, T + 1] and ``reset`` bool [B, T + 1], True where a document starts.
+
+    A document's segments are opened by ``<s>``, too, without a reset.
+    """
 
     tokens: NDArray[np.int32]
     reset: NDArray[np.bool_]
 
 
 class PackedTokens:
-    """Language-modelling windows of one or more token streams in which ``<s>`` opens every document.
+    """Language-modelling windows of one or more token streams, cut without regard to documents.
+
+    A window may begin within a document; ``reset`` is True exactly where one starts. Every window of a shard is seen
+    once per epoch, shifted by another offset in every epoch.
 
     Args:
-        paths: uint16 ``.npy`` streams.
+        streams: token streams, or their folders.
         num_rows: B, windows of a rank's batch.
         num_tokens: T; windows hold T + 1 tokens.
+        shares: relative shares of the streams in the windows; their sizes when None.
         seed: order of the windows.
         rank: this process's number.
         world: number of processes.
 
     Raises:
-        TrainingError: a stream is missing, of another type, or shorter than a window.
+        TrainingError: a stream is missing, damaged or of another tokenizer, or holds no full window; bad shares.
     """
 
     def __init__(
-        self, paths: Sequence[Path], num_rows: int, num_tokens: int, *, seed: int, rank: int = 0, world: int = 1
+        self,
+        streams: Sequence[Path | TokenStream],
+        num_rows: int,
+        num_tokens: int,
+        *,
+        seed: int,
+        shares: Sequence[int | float] | None = None,
+        rank: int = 0,
+        world: int = 1,
     ) -> None:
-        self._streams = []
-        for path in paths:
-            try:
-                stream = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (OSError, ValueError) as error:
-                raise TrainingError("a token stream cannot be read", given=path) from error
-            if stream.dtype != np.uint16 or stream.ndim != 1:
-                raise TrainingError("a token stream has another type", given=stream.dtype, expected="uint16 [tokens]")
-            self._streams.append(stream)
-        windows = [max(0, (len(s) - 1) // num_tokens) for s in self._streams]
-        self._edges = np.concatenate([[0], np.cumsum(windows)]).astype(np.int64)
-        if not self._edges[-1]:
-            raise TrainingError(
-                "the token streams hold no full window", given=sum(map(len, self._streams)), expected=num_tokens + 1
-            )
+        self._streams = [s if isinstance(s, TokenStream) else TokenStream(s) for s in streams]
+        self._edges = []
+        for stream in self._streams:
+            windows = [max(0, (len(shard.tokens) - 1) // num_tokens) for shard in stream.shards]
+            self._edges.append(np.concatenate([[0], np.cumsum(windows)]).astype(np.int64))
+            if not self._edges[-1][-1]:
+                raise TrainingError(
+                    "a token stream holds no full window",
+                    given=f"{stream.folder}: {stream.num_tokens} tokens",
+                    expected=f"{num_tokens + 1} tokens in a shard",
+                )
+        sizes = [int(edges[-1]) for edges in self._edges]
+        self._num_windows = sum(sizes)
+        self._order = SharedOrder(sizes, sizes if shares is None else shares, num_rows * world, seed=seed)
         self._num_rows, self._num_tokens = num_rows, num_tokens
         self._seed, self._rank, self._world = seed, rank, world
 
     def __len__(self) -> int:
-        return int(self._edges[-1])
+        return self._num_windows
 
     def batch(self, step: int) -> TokenBatch:
-        """The rank's windows of a step; each is seen once per epoch, shifted by another offset in every epoch."""
-        size = len(self)
-        place = step * self._num_rows * self._world + self._rank * self._num_rows + np.arange(self._num_rows)
-        rows = np.empty((self._num_rows, self._num_tokens + 1), dtype=np.int32)
-        for row, (epoch, at) in enumerate(zip(place // size, place % size, strict=True)):
-            rng = np.random.default_rng((self._seed, int(epoch), 11))
-            stride = int(rng.integers(size // 3 + 1, size + 1))
-            while np.gcd(stride, size) != 1:
-                stride += 1
-            window = int((at * stride + int(rng.integers(size))) % size)
-            shift = int(rng.integers(self._num_tokens))
-            index = int(np.searchsorted(self._edges, window, side="right")) - 1
-            stream = self._streams[index]
-            begin = min(
-                (window - int(self._edges[index])) * self._num_tokens + shift, len(stream) - self._num_tokens - 1
-            )
-            rows[row] = stream[begin : begin + self._num_tokens + 1]
-        return {"tokens": rows, "reset": rows == _BOUNDARY_ID}
+        """The rank's windows of a step."""
+        source, window = self._order.step(step)
+        mine = slice(self._rank, None, self._world)
+        tokens = np.empty((self._num_rows, self._num_tokens + 1), dtype=np.int32)
+        reset = np.zeros(tokens.shape, dtype=np.bool_)
+        for row, (number, at) in enumerate(zip(source[mine].tolist(), window[mine].tolist(), strict=True)):
+            edges = self._edges[number]
+            index = int(np.searchsorted(edges, at, side="right")) - 1
+            shard = self._streams[number].shards[index]
+            epoch = self._order.epoch(number, step)
+            shift = int(np.random.default_rng((self._seed, number, epoch, 11)).integers(self._num_tokens))
+            begin = (at - int(edges[index])) * self._num_tokens + shift
+            begin = min(begin, len(shard.tokens) - self._num_tokens - 1)
+            end = begin + self._num_tokens + 1
+            tokens[row] = shard.tokens[begin:end]
+            first, last = np.searchsorted(shard.documents, (begin, end))
+            reset[row, shard.documents[first:last] - begin] = True
+        return {"tokens": tokens, "reset": reset}

@@ -17,7 +17,7 @@ def make_cloze(sentence: str, start: int, stop: int, rng: random.Random) -> str 
     """
     text = f"{sentence[:start]}{BLANK}{sentence[stop:]}".replace("\n", " ")
     draw = rng.random()
-    if draw < 0.45 or len(text) > 220:
+    if draw < 0.45 or len(text) > 160:
         text = _clause(text, rng)
     elif draw < 0.6:
         text = _reordered(text, rng)

@@ -2,15 +2,18 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from precog.train.data.cloze import make_cloze
+from precog.train.data.cloze import BLANK, make_cloze
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
+from precog.train.data.documents import Document
+from precog.train.data.noise import content_words, recast, reword, thin
 from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.spans import Span, SpanType, find_spans, split_sentences
+from precog.train.data.subjects import subject_of
+from precog.train.data.vocabulary import PRONOUNS
 from precog.train.data.wh import make_wh
 
-__all__ = ["Document", "chunk_document", "make_passage", "parse_documents"]
+__all__ = ["chunk_document", "make_passage"]
 
 _MAX_CHARS = 980
 _WEIGHTS = {
@@ -27,26 +30,6 @@ _WEIGHTS = {
     SpanType.QUOTE: 1.4,
     SpanType.REASON: 2.0,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A title and paragraphs, each one line."""
-
-    title: str
-    paragraphs: tuple[str, ...]
-
-
-def parse_documents(text: str) -> Iterator[Document]:
-    """Documents of a text: a ``# Title`` line, a paragraph per line, a blank line between documents."""
-    for block in text.split("\n\n"):
-        lines = [line.strip() for line in block.split("\n") if line.strip()]
-        if not lines:
-            continue
-        title = lines[0][2:].strip() if lines[0].startswith("# ") else ""
-        body = tuple(lines[1:] if title else lines)
-        if body:
-            yield Document(title, body)
 
 
 def chunk_document(document: Document, rng: random.Random) -> Iterator[str]:
@@ -120,6 +103,7 @@ def make_passage(
         if 2 < span.stop - span.start < 80 or span.type is SpanType.NUMBER
     ]
     candidates.sort(key=lambda c: rng.random() ** (1 / _WEIGHTS[c[1].type]), reverse=True)
+    words = [content_words(text[a:b]) for a, b in sentences]
     asks: list[Ask] = []
     seen: set[str] = set()
     for index, span in candidates:
@@ -128,13 +112,44 @@ def make_passage(
         start, stop = sentences[index]
         sentence = text[start:stop]
         answer = sentence[span.start : span.stop]
-        if answer in seen or len(sentence) < 30 or len(sentence) > 500:
+        if answer in seen or len(sentence) < 30 or len(sentence) > 500 or _is_predicate(sentence, span):
             continue
-        ask = _ask(sentence, _worn(sentence, span, rng), title, rng)
-        if ask is not None and answer.lower() not in ask.question.lower():
-            seen.add(answer)
-            asks.append(ask._replace(start=ask.start + start, stop=ask.stop + start))
+        previous = index > 0 and text[sentences[index - 1][1] : start] == " "
+        before = text[slice(*sentences[index - 1])] if previous else ""
+        subject = subject_of(sentence, before, found[index - 1] if previous else (), title, rng)
+        ask = _ask(sentence, _worn(sentence, span, rng), subject, rng)
+        if ask is None or answer.lower() in ask.question.lower():
+            continue
+        harder = _harder(ask.question, index, words, rng)
+        if answer.lower() not in harder.lower():
+            ask = ask._replace(question=harder)
+        seen.add(answer)
+        asks.append(ask._replace(start=ask.start + start, stop=ask.stop + start))
     return Passage(text, tuple(asks))
+
+
+def _is_predicate(sentence: str, span: Span) -> bool:
+    """Whether a lone word follows a form of "be": an adjective or a participle, which nobody asks for."""
+    if span.type is not SpanType.PHRASE or " " in sentence[span.start : span.stop]:
+        return False
+    return sentence[: span.start].endswith((" is ", " are ", " was ", " were ", " be ", " been "))
+
+
+def _harder(question: str, index: int, words: Sequence[set[str]], rng: random.Random) -> str:
+    """The question as it is, thinned, or in other words; thinned only while the answer's sentence fits it best."""
+    draw = rng.random()
+    if draw < 0.3:
+        return question
+    if draw < (0.7 if BLANK in question else 0.45):
+        thinned = thin(question, rng)
+        kept = content_words(thinned)
+        scores = [len(kept & sentence) for sentence in words]
+        best = scores[index]
+        if len(kept) >= 3 and sum(score >= best for score in scores) == 1:
+            question = thinned
+    if draw > 0.4:
+        question = reword(recast(question, rng) if rng.random() < 0.6 else question, rng)
+    return question
 
 
 def _worn(sentence: str, span: Span, rng: random.Random) -> Span:
@@ -153,12 +168,16 @@ def _worn(sentence: str, span: Span, rng: random.Random) -> Span:
     return span
 
 
-def _ask(sentence: str, span: Span, title: str, rng: random.Random) -> Ask | None:
-    if rng.random() < 0.7:
-        made = make_wh(sentence, span.start, span.stop, span.type, title, rng)
+def _ask(sentence: str, span: Span, subject: str, rng: random.Random) -> Ask | None:
+    if rng.random() < 0.75:
+        made = make_wh(sentence, span.start, span.stop, span.type, subject, rng)
         if made is not None:
             return Ask(made.question, made.start, made.stop, Kind.WH)
+        if rng.random() < 0.7:
+            return None  # another span will do; people do not ask in blanks
     question = make_cloze(sentence, span.start, span.stop, rng)
+    if question is not None and subject and question.split(" ", 1)[0] in PRONOUNS and rng.random() < 0.6:
+        question = f"{subject[0].upper()}{subject[1:]} {question.split(' ', 1)[1]}"
     return None if question is None else Ask(question, span.start, span.stop, Kind.CLOZE)
 
 

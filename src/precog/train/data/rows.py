@@ -10,21 +10,22 @@ NumPy alone:
 ``questions``       uint16 [Q, Tq]      ``<s>`` prompt answer ``</s>``, zero-padded
 ``prompt_len``      int16 [Q]           tokens before the answer, ``<s>`` counted
 ``row_len``         int16 [Q]           tokens of the row, ``</s>`` counted
-``answer_start``    int16 [Q]           index of the answer's first token in the chunk's row of ``context``
-``answer_len``      int16 [Q]           tokens of the answer
+``answer_start``    int16 [Q]           index of the answer's first token in the chunk's row of ``context``, or −1
+``answer_len``      int16 [Q]           tokens of the answer; 0 where the chunk does not answer
 ``chunk``           int32 [Q]           the chunk a row belongs to
 ``kind``            uint8 [Q]           see :class:`Kind`
 ==================  ==================  ===============================================================
 
 The answer's tokens are always ``context[chunk, answer_start : answer_start + answer_len]``: what grounded decoding
-can emit. This module does not know where passages come from.
+can emit. A row of kind ``UNANSWERABLE`` is ``<s>`` prompt ``</s>``. ``meta.json`` names the tokenizer by its checksum.
+This module does not know where passages come from.
 """
 
 import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -34,12 +35,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precog.errors import TrainingError
+from precog.text.tokenizer import MISTRAL_SHA256
 
-__all__ = ["COLUMNS", "Ask", "Columns", "Kind", "Passage", "PreparedSet", "concat", "merge_folders", "write_columns"]
+__all__ = ["COLUMNS", "Ask", "Columns", "Kind", "Passage", "PreparedSet", "crc32_of", "merge_folders", "write_columns"]
 
-FORMAT = 1
+FORMAT = 2
 CONTEXT_TOKENS = 256
-ROW_TOKENS = 64
+ROW_TOKENS = 48
 
 Columns = dict[str, NDArray[np.integer]]
 COLUMNS: Mapping[str, type[np.generic]] = {
@@ -67,10 +69,11 @@ class Kind(IntEnum):
     KEY_VALUE = 4
     COPY = 5
     TABLE = 6
+    DIALOGUE = 7
 
 
 class Ask(NamedTuple):
-    """A question and the characters of its passage that answer it."""
+    """A question and the characters of its passage that answer it; ``UNANSWERABLE`` ones start and stop at 0."""
 
     question: str
     start: int
@@ -140,9 +143,17 @@ def _seal(temporary: Path, folder: Path, notes: Mapping[str, object]) -> None:
     for name in COLUMNS:
         path = temporary / f"{name}.npy"
         path.chmod(0o600)
-        checksums[name] = _crc32(path)
+        checksums[name] = crc32_of(path)
         shapes[name] = list(np.load(path, mmap_mode="r").shape)
-    meta = {"format": FORMAT, "shapes": shapes, "crc32": checksums, "notes": dict(notes)}
+    meta = {
+        "format": FORMAT,
+        "tokenizer_sha256": MISTRAL_SHA256,
+        "context_tokens": shapes["context"][1],
+        "row_tokens": shapes["questions"][1],
+        "shapes": shapes,
+        "crc32": checksums,
+        "notes": dict(notes),
+    }
     with (temporary / "meta.json").open("w", encoding="utf-8") as file:
         json.dump(meta, file, indent=1, sort_keys=True)
         file.flush()
@@ -151,7 +162,8 @@ def _seal(temporary: Path, folder: Path, notes: Mapping[str, object]) -> None:
     temporary.rename(folder)
 
 
-def _crc32(path: Path) -> int:
+def crc32_of(path: Path) -> int:
+    """CRC32 of a file's bytes."""
     value = 0
     with path.open("rb") as file:
         while block := file.read(1 << 22):
@@ -175,13 +187,20 @@ class PreparedSet:
                 "this is not a folder of prepared training data",
                 given=self.folder,
                 expected="a folder with meta.json",
-                hint="make one with: python -m precog.train.data.prepare",
+                hint="make one with `precog train-data`",
             ) from error
         if meta.get("format") != FORMAT:
             raise TrainingError(
                 "prepared training data of another format",
                 given=meta.get("format"),
                 expected=FORMAT,
+                hint="prepare it again",
+            )
+        if meta.get("tokenizer_sha256") != MISTRAL_SHA256:
+            raise TrainingError(
+                "the prepared data was made with another tokenizer",
+                given=f"{self.folder}: {meta.get('tokenizer_sha256')}",
+                expected=MISTRAL_SHA256,
                 hint="prepare it again",
             )
         self.notes: dict[str, object] = meta["notes"]
@@ -196,7 +215,7 @@ class PreparedSet:
                 raise TrainingError(
                     "a column of the prepared data has another shape", given=column.shape, expected=meta["shapes"][name]
                 )
-            if verify and _crc32(path) != meta["crc32"][name]:
+            if verify and crc32_of(path) != meta["crc32"][name]:
                 raise TrainingError("prepared data is damaged", given=path, expected=f"crc32 {meta['crc32'][name]}")
             self.columns[name] = column
         if not len(self):
@@ -210,16 +229,12 @@ class PreparedSet:
         """Question rows of the whole set."""
         return len(self.columns["row_len"])
 
-    def sample_chunks(self, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
-        """``n`` chunk indices drawn with replacement."""
-        return rng.integers(len(self), size=n)
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Tokens of a chunk's row and of a question's row, padding counted."""
+        return self.columns["context"].shape[1], self.columns["questions"].shape[1]
 
     def questions_of(self, chunk: int) -> range:
         """Row indices of a chunk's questions."""
         first = self.columns["first_question"]
         return range(int(first[chunk]), int(first[chunk + 1]))
-
-
-def concat(folders: Iterable[Path]) -> list[PreparedSet]:
-    """Open several prepared folders in the order of their names, for one mixture entry."""
-    return [PreparedSet(folder) for folder in sorted(Path(f) for f in folders)]

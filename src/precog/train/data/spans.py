@@ -38,6 +38,7 @@ class SpanType(StrEnum):
     QUOTE = "quote"
     PHRASE = "phrase"
     REASON = "reason"
+    HOUR = "hour"
 
 
 class Span(NamedTuple):

@@ -1,33 +1,43 @@
-"""SQuAD v1.1 training questions as passages, with held-out titles and counterfactual copies.
+"""SQuAD training questions as passages, with held-out titles and counterfactual copies.
 
-The file gives no character offset of the answer; where it occurs more than once, the occurrence in the sentence that
-shares most words with the question is taken.
+A question without an answer (SQuAD v2) is unanswerable. A file in JSON lines may give no offset of the answer; where it
+occurs more than once, the occurrence in the sentence that shares most words with the question is taken.
 """
 
-import gzip
 import json
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from precog.errors import InputError
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
+from precog.train.data.documents import open_lines
 from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.spans import SpanType, find_spans, split_sentences
 from precog.train.data.vocabulary import FUNCTION_WORDS
 
-__all__ = ["Paragraph", "counterfactual_passage", "held_out_titles", "locate", "read_squad", "squad_passages"]
+__all__ = [
+    "Paragraph",
+    "counterfactual_passage",
+    "held_out_paragraphs",
+    "held_out_titles",
+    "locate",
+    "read_squad",
+    "squad_passages",
+]
 
 NUM_HELD_OUT = 40
+_EVERY = 20
 _WORD = re.compile(r"\w+")
 _MAX_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph with all its questions: question, answer, offset of the answer if the file gives it."""
+    """A paragraph with all its questions: question, answer (or empty), offset of the answer if the file gives it."""
 
     title: str
     text: str
@@ -35,26 +45,35 @@ class Paragraph:
 
 
 def _rows(path: Path) -> Iterable[tuple[str, str, str, str, int | None]]:
-    """Title, context, question, answer, offset, from JSON lines or the official JSON, gzipped or not."""
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    if '"paragraphs"' in text[:2000]:
-        for article in json.loads(text)["data"]:
-            for paragraph in article["paragraphs"]:
-                for qa in paragraph["qas"]:
-                    if qa["answers"]:
-                        answer = qa["answers"][0]
-                        yield (
-                            article["title"],
-                            paragraph["context"],
-                            qa["question"],
-                            answer["text"],
-                            answer["answer_start"],
-                        )
-    else:
-        for line in text.splitlines():
-            row = json.loads(line)
-            yield row["title"], row["context"], row["question"], row["answers"][0], None
+    """Title, context, question, answer, offset, from JSON lines or the official JSON, compressed or not."""
+    with open_lines(path) as lines:
+        first = next(lines, "")
+        row = json.loads(first) if first.rstrip().endswith("}") else None
+        if not isinstance(row, dict) or "data" in row:
+            yield from _official(json.loads(first + "".join(lines)) if row is None else row)
+            return
+        for line in (first, *lines):
+            if line.strip():
+                row = json.loads(line)
+                answers = row["answers"]
+                if isinstance(answers, dict):  # columns, as some tools write them
+                    answers = [
+                        {"text": text, "answer_start": start}
+                        for text, start in zip(answers["text"], answers["answer_start"], strict=True)
+                    ]
+                answer = answers[0] if answers else ""
+                if isinstance(answer, dict):
+                    yield row.get("title", ""), row["context"], row["question"], answer["text"], answer["answer_start"]
+                else:
+                    yield row.get("title", ""), row["context"], row["question"], answer, None
+
+
+def _official(data: dict[str, Any]) -> Iterable[tuple[str, str, str, str, int | None]]:
+    for article in data["data"]:
+        for paragraph in article["paragraphs"]:
+            for qa in paragraph["qas"]:
+                answer: dict[str, Any] = qa["answers"][0] if qa["answers"] else {"text": "", "answer_start": 0}
+                yield article["title"], paragraph["context"], qa["question"], answer["text"], answer["answer_start"]
 
 
 def read_squad(path: Path) -> list[Paragraph]:
@@ -67,14 +86,17 @@ def read_squad(path: Path) -> list[Paragraph]:
     try:
         for title, context, question, answer, offset in _rows(path):
             grouped.setdefault((title, context), []).append((question, answer, offset))
-    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise InputError("this file cannot be read as SQuAD v1.1", given=path, expected="JSON or JSON lines") from error
+    except (InputError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError("this file cannot be read as SQuAD", given=path, expected="JSON or JSON lines") from error
     return [Paragraph(title, text, tuple(asked)) for (title, text), asked in grouped.items()]
 
 
 def _placed(paragraph: Paragraph) -> list[Ask]:
     asks = []
     for question, answer, offset in paragraph.asked:
+        if not answer:
+            asks.append(Ask(question.strip(), 0, 0, Kind.UNANSWERABLE))
+            continue
         start = locate(paragraph.text, question, answer) if offset is None else offset
         if start >= 0 and answer.strip():
             start += len(answer) - len(answer.lstrip())
@@ -105,9 +127,18 @@ def _whole_word(text: str, start: int, stop: int) -> bool:
 
 
 def held_out_titles(titles: Iterable[str]) -> frozenset[str]:
-    """The 40 titles that are ``val``: never trained on, and where every choice is made."""
+    """The 40 titles that are ``val``, never trained on; of a file with fewer than 80 titles, a tenth."""
     distinct = sorted(set(titles))
-    return frozenset(random.Random(0).sample(distinct, min(NUM_HELD_OUT, len(distinct))))
+    count = NUM_HELD_OUT if len(distinct) >= 2 * NUM_HELD_OUT else len(distinct) // 10
+    return frozenset(random.Random(0).sample(distinct, count))
+
+
+def held_out_paragraphs(paragraphs: Sequence[Paragraph]) -> frozenset[str]:
+    """Texts of the ``val`` paragraphs: those of the held-out titles, or every twentieth where titles are too few."""
+    titles = held_out_titles(p.title for p in paragraphs)
+    if titles:
+        return frozenset(p.text for p in paragraphs if p.title in titles)
+    return frozenset(p.text for p in paragraphs[_EVERY // 2 :: _EVERY])
 
 
 def squad_passages(paragraph: Paragraph) -> list[Passage]:
@@ -116,7 +147,7 @@ def squad_passages(paragraph: Paragraph) -> list[Passage]:
     if len(paragraph.text) <= _MAX_CHARS:
         return [Passage(paragraph.text, tuple(asks))] if asks else []
     passages = []
-    pending = sorted(asks, key=lambda a: a.start)
+    pending = sorted((a for a in asks if a.kind is not Kind.UNANSWERABLE), key=lambda a: a.start)
     while pending:
         start, stop = _window(paragraph.text, pending[0].start, pending[0].stop)
         inside = [a for a in pending if start <= a.start and a.stop <= stop]
@@ -151,7 +182,7 @@ def counterfactual_passage(passage: Passage, pool: EntityPool, rng: random.Rando
         spans += [s._replace(start=s.start + start, stop=s.stop + start) for s in find_spans(passage.text[start:stop])]
     spans = [s for s in spans if s.type not in (SpanType.PHRASE, SpanType.REASON)]
     pool.add(passage.text, spans)
-    answers = {passage.text[a.start : a.stop] for a in passage.asks}
+    answers = {passage.text[a.start : a.stop] for a in passage.asks if a.stop > a.start}
     answering = [s for s in spans if passage.text[s.start : s.stop] in answers]
     others = [s for s in spans if passage.text[s.start : s.stop] not in answers]
     mapping = choose_swaps(passage.text, answering, pool, rng, limit=16)
@@ -166,6 +197,9 @@ def rewritten(passage: Passage, mapping: dict[str, str]) -> Passage | None:
     swapped = swap(passage.text, mapping)
     asks = []
     for ask in passage.asks:
+        if ask.kind is Kind.UNANSWERABLE:
+            asks.append(ask._replace(question=swap(ask.question, mapping).text))
+            continue
         inner = swap(passage.text[ask.start : ask.stop], mapping).text
         start, stop = swapped.moved(ask.start, ask.stop)
         if swapped.text[start:stop] == inner and inner:

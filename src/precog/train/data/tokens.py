@@ -6,21 +6,29 @@ follow from a running sum and no character alignment is guessed.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 
 import numpy as np
 import sentencepiece
 
 from precog.text.tokenizer import MISTRAL_FILE, MistralTokenizer
-from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns, Passage
+from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns, Kind, Passage
 
-__all__ = ["PROMPT", "Pieces", "tokenise"]
+__all__ = ["PROMPT", "Pieces", "shared_pieces", "tokenise"]
 
 PROMPT = "###{question} ###Long Answer:"
 """The paper's template (appendix *Generation protocol*)."""
 BOUNDARY_ID = MistralTokenizer.boundary_id
 EOS_ID = MistralTokenizer.eos_id
 MAX_ANSWER_TOKENS = 24
+_NOWHERE = -2  # becomes −1 when <s> is counted
+
+
+@cache
+def shared_pieces() -> "Pieces":
+    """One vocabulary for all jobs of a process."""
+    return Pieces()
 
 
 class Pieces:
@@ -76,8 +84,19 @@ def answer_span(text: str, ends: Sequence[int], start: int, stop: int) -> tuple[
     return first, last
 
 
-def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list[str], int]:
+def tokenise(
+    passages: Sequence[Passage],
+    pieces: Pieces,
+    context_tokens: int = CONTEXT_TOKENS,
+    row_tokens: int = ROW_TOKENS,
+) -> tuple[Columns, list[str], int]:
     """The columns of some passages; passages left without any question are dropped.
+
+    Args:
+        passages: texts and what is asked of them.
+        pieces: the vocabulary.
+        context_tokens: width of a chunk's row; what goes beyond it is cut off.
+        row_tokens: width of a question's row; longer ones are dropped.
 
     Returns:
         The columns, the question text of each row, and the number of asks dropped (answer cut off or not a token
@@ -91,10 +110,14 @@ def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list
     encoded = pieces.encode(plain)
     size = pieces.num_bytes
     for passage, text, ids in zip(passages, plain, encoded, strict=True):
-        ids = ids[: CONTEXT_TOKENS - 1]
+        ids = ids[: context_tokens - 1]
         ends = list(accumulate(size[i] for i in ids))
         before = len(spans)
         for ask in passage.asks:
+            if ask.kind is Kind.UNANSWERABLE:
+                spans.append((len(contexts), _NOWHERE, _NOWHERE, int(ask.kind)))
+                texts.append(ask.question.replace("▁", "_"))
+                continue
             span = answer_span(text, ends, ask.start, ask.stop)
             if span is None or span[1] - span[0] > MAX_ANSWER_TOKENS:
                 dropped += 1
@@ -107,16 +130,22 @@ def tokenise(passages: Sequence[Passage], pieces: Pieces) -> tuple[Columns, list
     rows: list[list[int]] = []
     kept: list[int] = []
     for index, (prompt, (chunk, first, last, _)) in enumerate(zip(prompts, spans, strict=True)):
-        if len(prompt) + last - first + 2 > ROW_TOKENS:
+        if len(prompt) + last - first + 2 > row_tokens:
             dropped += 1
             continue
         rows.append([BOUNDARY_ID, *prompt, *contexts[chunk][first + 1 : last + 1], EOS_ID])
         kept.append(index)
-    columns = _columns(contexts, rows, [spans[i] for i in kept])
+    columns = _columns(contexts, rows, [spans[i] for i in kept], context_tokens, row_tokens)
     return columns, [texts[i] for i in kept], dropped
 
 
-def _columns(contexts: list[list[int]], rows: list[list[int]], spans: list[tuple[int, int, int, int]]) -> Columns:
+def _columns(
+    contexts: list[list[int]],
+    rows: list[list[int]],
+    spans: list[tuple[int, int, int, int]],
+    context_tokens: int,
+    row_tokens: int,
+) -> Columns:
     table = np.array(spans, dtype=np.int64).reshape(-1, 4)
     answer_len = table[:, 2] - table[:, 1]
     row_len = np.array([len(r) for r in rows], dtype=np.int64)
@@ -125,10 +154,10 @@ def _columns(contexts: list[list[int]], rows: list[list[int]], spans: list[tuple
     renumber = np.cumsum(has_rows) - 1
     contexts = [c for c, keep in zip(contexts, has_rows, strict=True) if keep]
     return {
-        "context": _padded(contexts, CONTEXT_TOKENS),
+        "context": _padded(contexts, context_tokens),
         "context_len": np.array([len(c) for c in contexts], dtype=np.int16),
         "first_question": np.concatenate([[0], np.cumsum(counts[has_rows])]).astype(np.int64),
-        "questions": _padded(rows, ROW_TOKENS),
+        "questions": _padded(rows, row_tokens),
         "prompt_len": (row_len - answer_len - 1).astype(np.int16),
         "row_len": row_len.astype(np.int16),
         "answer_start": (table[:, 1] + 1).astype(np.int16),

@@ -7,6 +7,7 @@ __all__ = [
     "CALENDAR",
     "CITIES",
     "CLAUSE_OPENERS",
+    "COUNTRIES",
     "DETERMINERS",
     "FIRST_HEADS",
     "FIRST_NAMES",
@@ -22,13 +23,16 @@ __all__ = [
     "PRESENT",
     "PRONOUNS",
     "SENTENCE_OPENERS",
-    "SYNONYMS",
+    "STATES",
     "TITLES",
+    "TOWNS",
     "VOWELS",
+    "words",
 ]
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text."""
     return tuple(text.split())
 
 
@@ -38,7 +42,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 FUNCTION_WORDS = frozenset(
-    _words(
+    words(
         "a an the and or but nor so yet if then than as at by for from in into of off on onto out over to up with "
         "within without under upon about above across after against along among around before behind below beneath "
         "beside between beyond during except inside near outside per since through throughout till toward towards "
@@ -52,7 +56,7 @@ FUNCTION_WORDS = frozenset(
 )
 """Words that carry no content."""
 SENTENCE_OPENERS = frozenset(
-    _words(
+    words(
         "The A An In On At By For From Of To With And Or But As If It Its He She They We I You His Her Their Our My "
         "This That These Those There Here When While Where Who What Which Why How After Before During Since Until "
         "Although Though However Because Some Many Most Several All Both Each Other Another Such One Two Three Four "
@@ -65,13 +69,13 @@ SENTENCE_OPENERS = frozenset(
 )
 """Capitalised words that open sentences and are no names."""
 CALENDAR = frozenset(
-    _words(
+    words(
         "January February March April May June July August September October November December Monday Tuesday "
         "Wednesday Thursday Friday Saturday Sunday"
     )
 )
 NOT_NOUNS = frozenset(
-    _words(
+    words(
         "known called used made found given taken seen said held based located considered born named built due able "
         "likely well long far it's don't became began came went took got left led won ran told wrote gave felt kept "
         "include includes including included become becomes begins use uses using make makes making take takes see "
@@ -82,7 +86,7 @@ NOT_NOUNS = frozenset(
     )
 )
 """Words at which a run of words stops being a noun phrase."""
-FIRST_NAMES = _words(
+FIRST_NAMES = words(
     "Adam Alan Albert Alexander Alfred Alice Andrew Anna Anne Anthony Antonio Arthur Barack Ben Benjamin Bernard "
     "Bill Bob Brian Carl Carlos Catherine Charles Charlotte Chris Christian Christopher Claude Daniel David "
     "Dennis Diana Donald Douglas Edgar Edmund Edward Eleanor Elizabeth Emily Emma Eric Ernest Eugene Francis "
@@ -98,40 +102,60 @@ FIRST_NAMES = _words(
 )
 """Given names frequent in English prose."""
 TITLES = frozenset(
-    _words(
+    words(
         "Mr Mrs Ms Dr Sir Lord Lady Prince Princess King Queen Emperor Pope Saint President Professor General Captain "
         "Colonel Admiral Senator Bishop Archbishop Chancellor Sultan Duke Count Baron Minister"
     )
 )
 """What stands before a person's name."""
-PLACES = frozenset(
-    _words(
-        "Africa Asia Europe America Australia Antarctica Afghanistan Albania Algeria Argentina Armenia Austria "
-        "Bangladesh Belgium Bolivia Brazil Britain Bulgaria Burma Cambodia Canada Chile China Colombia Croatia Cuba "
-        "Cyprus Denmark Egypt England Estonia Ethiopia Finland France Germany Ghana Greece Guinea Hungary Iceland "
-        "India Indonesia Iran Iraq Ireland Israel Italy Jamaica Japan Jordan Kenya Korea Kuwait Latvia Lebanon Libya "
-        "Lithuania Malaysia Mali Malta Mexico Mongolia Morocco Nepal Netherlands Nigeria Norway Pakistan Panama Peru "
-        "Philippines Poland Portugal Romania Russia Scotland Serbia Singapore Somalia Spain Sudan Sweden Switzerland "
-        "Syria Taiwan Tanzania Thailand Tibet Tunisia Turkey Uganda Ukraine Uruguay Venezuela Vietnam Wales Yemen "
-        "Zimbabwe London Paris Berlin Rome Madrid Vienna Moscow Beijing Tokyo Delhi Mumbai Cairo Athens Dublin "
-        "Edinburgh Chicago Boston Philadelphia Washington Houston Dallas Detroit Seattle Toronto Montreal Sydney "
-        "Melbourne Istanbul Constantinople Jerusalem Baghdad Tehran Shanghai Florence Venice Milan Naples Munich "
-        "Hamburg Prague Warsaw Budapest Amsterdam Brussels Lisbon Barcelona Geneva Oxford Cambridge Manchester "
-        "Liverpool California Texas Florida Virginia Ohio Pennsylvania Massachusetts Illinois Georgia Michigan Alaska "
-        "Hawaii Carolina Kentucky Tennessee Alabama Louisiana Missouri Arizona Colorado Oregon Quebec Ontario York "
-        "States Kingdom City River Lake Island Islands Sea Ocean Mountains Valley County Province Bay Peninsula"
+COUNTRIES = frozenset(
+    words(
+        "Australia Afghanistan Albania Algeria Argentina Armenia Austria Bangladesh Belgium Bolivia Brazil Britain "
+        "Bulgaria Burma Cambodia Canada Chile China Colombia Croatia Cuba Cyprus Denmark Egypt England Estonia "
+        "Ethiopia Finland France Germany Ghana Greece Guinea Hungary Iceland India Indonesia Iran Iraq Ireland Israel "
+        "Italy Jamaica Japan Jordan Kenya Korea Kuwait Latvia Lebanon Libya Lithuania Malaysia Mali Malta Mexico "
+        "Mongolia Morocco Nepal Netherlands Nigeria Norway Pakistan Panama Peru Philippines Poland Portugal Romania "
+        "Russia Scotland Serbia Singapore Somalia Spain Sudan Sweden Switzerland Syria Taiwan Tanzania Thailand Tibet "
+        "Tunisia Turkey Uganda Ukraine Uruguay Venezuela Vietnam Wales Yemen Zimbabwe"
+    )
+)
+TOWNS = frozenset(
+    words(
+        "London Paris Berlin Rome Madrid Vienna Moscow Beijing Tokyo Delhi Mumbai Cairo Athens Dublin Edinburgh "
+        "Chicago Boston Philadelphia Washington Houston Dallas Detroit Seattle Toronto Montreal Sydney Melbourne "
+        "Istanbul Constantinople Jerusalem Baghdad Tehran Shanghai Florence Venice Milan Naples Munich Hamburg Prague "
+        "Warsaw Budapest Amsterdam Brussels Lisbon Barcelona Geneva Oxford Cambridge Manchester Liverpool"
+    )
+)
+STATES = frozenset(
+    words(
+        "California Texas Florida Virginia Ohio Pennsylvania Massachusetts Illinois Georgia Michigan Alaska Hawaii "
+        "Carolina Kentucky Tennessee Alabama Louisiana Missouri Arizona Colorado Oregon Quebec Ontario"
+    )
+)
+"""States and provinces."""
+PLACES = (
+    COUNTRIES
+    | TOWNS
+    | STATES
+    | frozenset(
+        words(
+            "Africa Asia Europe America Antarctica York "
+            "States Kingdom City River Lake Island Islands Sea Ocean "
+            "Mountains Valley County Province Bay Peninsula"
+        )
     )
 )
 """Countries, cities and the last words of place names."""
 ABBREVIATIONS = frozenset(
-    _words(
+    words(
         "Mr Mrs Ms Dr St Sr Jr Prof Gen Col Lt Capt Gov Sen Rep Rev vs etc al cf e.g i.e c ca approx No Vol Inc Ltd "
         "Co Corp U.S U.K D.C Mt Ft Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec p pp ed fl b d a.m p.m"
     )
 )
 """Words whose full stop ends no sentence."""
 HEADS = frozenset(
-    _words(
+    words(
         "University College School Church Cathedral Museum Hospital Party War Revolution Treaty Act Empire Dynasty "
         "Republic Kingdom Council Army Company Corporation Bank River Lake Island Mountain Mountains Ocean Sea Desert "
         "City County Province Street Road Bridge Tower Palace Castle Park Stadium Airport Railway League Cup "
@@ -141,9 +165,9 @@ HEADS = frozenset(
     )
 )
 """Last words of names that say what is named."""
-FIRST_HEADS = frozenset(_words("Battle Treaty University House Bank Duke Council King Queen"))
+FIRST_HEADS = frozenset(words("Battle Treaty University House Bank Duke Council King Queen"))
 """First words of names that say what is named."""
-NOUNS = _words(
+NOUNS = words(
     "anchor apple arrow bag bell bird boat book bottle box bread bridge brush bucket button camera candle car "
     "carpet chair clock cloud coat coin cup curtain desk dog door dress drum engine feather fence flag flower "
     "fork garden gate glass glove guitar hammer hat horse house island jacket jar key kite knife ladder lamp leaf "
@@ -151,48 +175,34 @@ NOUNS = _words(
     "river road rope sail scarf shell ship shirt shoe spoon stamp star stone table tent ticket tower train tree "
     "trumpet umbrella valley vase violin wagon wall watch wheel whistle window wolf"
 )
-ADJECTIVES = _words(
+ADJECTIVES = words(
     "amber ancient black blue bold brass brave bright broken brown calm clever cold copper crimson curved dark "
     "deep dry dusty early empty fancy fast flat fresh gentle giant gold grand gray green happy heavy hidden "
     "hollow iron large late light little lonely long loud lucky narrow noisy old orange pale pink plain proud "
     "purple quick quiet rapid rare red rough round royal rusty sharp short silent silver simple slow small smooth "
     "soft square steep strange strong sweet tall thin tiny warm white wide wild wise wooden yellow young"
 )
-CITIES = _words(
+CITIES = words(
     "Aberdeen Adelaide Algiers Antwerp Athens Austin Bergen Berlin Bologna Boston Bristol Cairo Calgary Chicago "
     "Cologne Dallas Delhi Denver Dublin Florence Geneva Genoa Ghent Glasgow Hanoi Helsinki Houston Kyoto Lagos "
     "Leeds Lima Lisbon London Lyon Madrid Manila Milan Montreal Moscow Mumbai Munich Nairobi Naples Osaka Oslo "
     "Oxford Paris Perth Prague Quito Riga Rome Seattle Seoul Sofia Sydney Tokyo Toronto Turin Vienna Warsaw "
     "Zurich"
 )
-JOBS = _words(
+JOBS = words(
     "actor artist baker banker barber builder butcher carpenter chemist clerk cook dancer dentist doctor driver "
     "editor engineer farmer fisherman gardener guard hunter judge lawyer librarian mechanic miner musician nurse "
     "painter pilot plumber poet porter priest sailor scientist singer soldier surgeon tailor teacher translator "
     "waiter weaver writer"
 )
-PREPOSITIONS = frozenset(
-    _words("as at between by during for from in into near of on since through to under until with")
-)
-DETERMINERS = frozenset(_words("a an her his its that the their this"))
-CLAUSE_OPENERS = frozenset(_words("and but or when while because although though if that which who where"))
+PREPOSITIONS = frozenset(words("as at between by during for from in into near of on since through to under until with"))
+DETERMINERS = frozenset(words("a an her his its that the their this"))
+CLAUSE_OPENERS = frozenset(words("and but or when while because although though if that which who where"))
 """Words that open a clause and are dropped when it becomes a question."""
-PRONOUNS = frozenset(_words("He She It They he she it they"))
-SYNONYMS = _pairs(
-    "began:started large:big created:made died:passed_away located:situated called:named film:movie "
-    "founded:established established:founded built:constructed constructed:built often:frequently many:numerous "
-    "became:turned_into famous:well-known important:significant about:approximately approximately:around "
-    "near:close_to killed:slain currently:now published:released released:published received:got won:received "
-    "main:primary primary:main named:called known:referred_to obtained:got wrote:authored started:began "
-    "occurred:happened happened:occurred nation:country country:nation town:city war:conflict group:band "
-    "composed:made produced:made city:town including:such_as largest:biggest biggest:largest people:individuals "
-    "several:some used:utilized show:program begin:start write:author become:turn_into receive:get "
-    "establish:found build:construct win:get publish:release"
-)
-"""Light paraphrases of single words."""
-ONSETS = _words("b br c ch d dr f g gr h j k l m n p r s sh st t tr v w z")
-VOWELS = _words("a e i o u a e i o ai ee")
-AUXILIARIES = frozenset(_words("are can could did do does had has have is may might must should was were will would"))
+PRONOUNS = frozenset(words("He She It They he she it they"))
+ONSETS = words("b br c ch d dr f g gr h j k l m n p r s sh st t tr v w z")
+VOWELS = words("a e i o u a e i o ai ee")
+AUXILIARIES = frozenset(words("are can could did do does had has have is may might must should was were will would"))
 IRREGULAR = _pairs(
     "wrote:write became:become began:begin won:win made:make took:take led:lead gave:give found:find held:hold "
     "built:build came:come went:go saw:see had:have said:say lost:lose fell:fall rose:rise grew:grow knew:know "

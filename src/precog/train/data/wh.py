@@ -13,6 +13,7 @@ from precog.train.data.verbs import base_form, is_verb
 from precog.train.data.vocabulary import (
     AUXILIARIES,
     CLAUSE_OPENERS,
+    COUNTRIES,
     DETERMINERS,
     FIRST_HEADS,
     FUNCTION_WORDS,
@@ -21,7 +22,9 @@ from precog.train.data.vocabulary import (
     PREPOSITIONS,
     PRESENT,
     PRONOUNS,
-    SYNONYMS,
+    STATES,
+    TOWNS,
+    words,
 )
 
 __all__ = ["WhQuestion", "make_wh"]
@@ -42,18 +45,25 @@ _RIGHT_CUT = re.compile(
 )
 _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PERSON: ("who", "who", "who", "which person", "what is the name of the person who", "what person"),
-    SpanType.PLACE: ("where", "where", "what place", "which place", "what location", "which country", "what city"),
-    SpanType.NAME: ("what", "what", "what", "what", "who"),
+    SpanType.PLACE: ("where", "where", "what place", "which place", "what location"),
+    SpanType.NAME: ("what",),
     SpanType.DATE: ("when", "when", "on what date", "what date", "what day"),
     SpanType.YEAR: ("when", "in what year", "in which year", "what year", "which year"),
     SpanType.NUMBER: ("how many", "how many", "what number of"),
-    SpanType.MEASURE: ("how long", "how far", "how large", "how much", "what distance", "how big"),
+    SpanType.MEASURE: ("how much",),
     SpanType.MONEY: ("how much", "how much money", "what amount", "what sum of money"),
     SpanType.PERCENT: ("what percentage", "what percent", "how much", "what proportion"),
     SpanType.QUOTE: ("what", "what title", "what phrase", "what term", "what name"),
     SpanType.PHRASE: ("what",),
     SpanType.REASON: ("why", "for what reason"),
 }
+_SUBJECTS = frozenset(word.lower() for word in PRONOUNS)
+_NO_SUBJECT = frozenset(
+    words("which who that whom whose but not nor when where while whilst although though if because to than")
+)
+_AFTER = frozenset(words("after before because over among against within across around every along when where"))
+_BREAKS = frozenset(words("but while whilst whereas although though"))
+_WHICH = ("which", "which", "what")
 _HAVE = {"has": "does", "have": "do", "had": "did"}
 _TIMED = (SpanType.DATE, SpanType.YEAR, SpanType.PLACE, SpanType.REASON)
 
@@ -69,28 +79,43 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
         title: what the document is about; stands in for a leading pronoun. May be empty.
         rng: source of every choice.
     """
+    if not _askable(sentence, start, stop, kind):
+        return None
     left = _left(_PARENTHESES.sub("", sentence[:start]).replace("(", ""), title, rng)
+    if left is None:
+        return None
     right = _right(_PARENTHESES.sub("", sentence[stop:]).replace(")", ","), rng)
-    front = rng.choice(_FRONTS[kind])
+    front = rng.choice(_fronts(sentence[start:stop], kind, right))
+    if kind is SpanType.MEASURE and front.split(" ")[-1] in _DIMENSIONS:
+        right = _DIMENSION.sub("", right)
     if kind is SpanType.REASON and left:
         left = (
             [w for w in left[:-1] if w not in ("because", "due")] if left[-1] in ("because", "due", "order") else left
         )
     if left and left[-1] in DETERMINERS:
         left.pop()
-    if kind is SpanType.NAME:
-        front = _named(sentence[start:stop], left, front)
+    noun = re.match(r" ([a-z]{3,})(?=[ ,.;]|$)", right)
+    if kind in (SpanType.NAME, SpanType.PLACE) and noun is not None and noun[1] not in FUNCTION_WORDS:
+        if not (is_verb(noun[1]) or noun[1] in PRESENT or noun[1].endswith(("ly", "ing"))):
+            if not _ends(right[noun.end() :] or "."):
+                return None
+            front, right = f"{rng.choice(_WHICH)} {noun[1]}", right[noun.end() :]  # a name that describes a noun
+    elif kind is SpanType.NAME:
+        front = _named(sentence[start:stop], left, front, rng)
     elif kind is SpanType.PHRASE:
         words = sentence[start:stop].split(" ")
-        if len(words) in (2, 3) and rng.random() < 0.25 and not FUNCTION_WORDS & set(words):
+        if len(words) in (2, 3) and rng.random() < 0.25 and not FUNCTION_WORDS & set(words) and _ends(sentence[stop:]):
             front = f"what {rng.choice(('kind', 'type', 'sort'))} of {words[-1]}"
             stop -= len(words[-1]) + 1
     elif kind is SpanType.NUMBER:
         noun = re.match(r" ([a-z][a-z-]+)( [a-z]{3,})?", right)
         if noun is None or noun[1] in FUNCTION_WORDS:
-            front = "what number"
+            return None
         else:
             second = noun[2] if noun[2] and noun[2].strip() not in FUNCTION_WORDS and not noun[2].endswith("ed") else ""
+            second = "" if _is_plural(noun[1]) else second
+            if not _is_plural((second or noun[1]).strip()):
+                return None
             front, right = f"{front} {noun[1]}{second}", right[len(noun[1]) + 1 + len(second) :]
     question = _ordered(left, right, front, kind, rng)
     words = question.split()
@@ -102,20 +127,100 @@ def make_wh(sentence: str, start: int, stop: int, kind: SpanType, title: str, rn
     return WhQuestion(question.rstrip(" .,;:—–-") + ("?" if rng.random() < 0.96 else ""), start, stop)
 
 
-def _left(text: str, title: str, rng: random.Random) -> list[str]:
-    """Words before the answer: the last clause, a leading pronoun replaced by the title."""
-    for separator, chance in (("; ", 1.0), (": ", 1.0), (", ", 0.55)):
-        head, found, tail = text.rpartition(separator)
-        if found and rng.random() < chance and (len(tail.split()) >= 3 or len(head.split()) < 4):
+_TIME_PREPOSITIONS = frozenset(
+    words("in on since from until till by around about during before after between for of at to")
+)
+_NO_PLURAL = frozenset(words("people men women children percent police cattle fish sheep"))
+
+
+def _is_plural(noun: str) -> bool:
+    return noun in _NO_PLURAL or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
+
+
+def _ends(rest: str) -> bool:
+    """Whether a noun phrase is over where ``rest`` begins."""
+    word = re.match(r" ([a-z]+)", rest)
+    return rest[:1] in ".,;:)" or (word is not None and (word[1] in FUNCTION_WORDS or is_verb(word[1])))
+
+
+def _askable(sentence: str, start: int, stop: int, kind: SpanType) -> bool:
+    """No member of a list, no date that stands before a noun."""
+    words, after = sentence[:start].lower().split()[-2:], sentence[stop : stop + 5]
+    if words and words[-1] in DETERMINERS and kind not in (SpanType.DATE, SpanType.YEAR):
+        words.pop()
+    word = words[-1] if words else ""
+    if (after[:1] in ".!?" and sentence[stop + 1 :].strip("\"”’)' ")) or (word == "from" and after.startswith(" to ")):
+        return False  # the sentence was cut at an abbreviation; the end of a range
+    if kind in (SpanType.DATE, SpanType.YEAR):
+        return not word or word in _TIME_PREPOSITIONS
+    if word in ("and", "or", "but", "nor", "not", "than", "&") or (
+        word.endswith((",", ";")) and kind is not SpanType.REASON
+    ):
+        return False
+    return kind is SpanType.REASON or not after.startswith((" and ", " or ", ", and", " & ", "-", "’", "'"))
+
+
+_DIMENSIONS = frozenset(words("tall high long wide deep thick old large"))
+_DIMENSION = re.compile(r"^ (tall|high|long|wide|deep|thick|old)\b")
+_UNITS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"square|km2|km²|acre|hectare|\bha$"), ("how large", "what area", "how much land")),
+    (re.compile(r"second|minute|hour|day|week|month|year|decade|centur"), ("how long", "what length of time")),
+    (re.compile(r"°|degree"), ("what temperature", "how many degrees")),
+    (re.compile(r"/h|mph"), ("how fast", "what speed")),
+    (re.compile(r"kg|gram|ton|pounds|lbs?$| g$"), ("how much", "what weight")),
+    (
+        re.compile(r"met(?:er|re)|km|mile|feet|foot|ft$|inch|[cm]m$| m$|mi$"),
+        ("how far", "what distance", "what length"),
+    ),
+)
+
+
+def _fronts(answer: str, kind: SpanType, right: str) -> tuple[str, ...]:
+    """The question words that fit an answer: a city is asked for by "which city", a weight by "how much"."""
+    if kind is SpanType.PLACE:
+        last = answer.rsplit(" ", 1)[-1]
+        for known, nouns in ((COUNTRIES, ("country", "nation")), (TOWNS, ("city", "town")), (STATES, ("state",))):
+            if last in known:
+                return ("where", *(f"{word} {noun}" for noun in nouns for word in ("what", "which")))
+    if kind is SpanType.MEASURE:
+        dimension = _DIMENSION.match(right)
+        if dimension is not None:
+            return (f"how {dimension[1]}",)
+        for unit, fronts in _UNITS:
+            if unit.search(answer):
+                return fronts
+    return _FRONTS[kind]
+
+
+def _left(text: str, subject: str, rng: random.Random) -> list[str] | None:
+    """Words before the answer: the last clause that has a subject of its own, a leading pronoun replaced."""
+    for separator, chance in (("; ", 1.0), (": ", 1.0), (", ", 0.7)):
+        _, found, tail = text.rpartition(separator)
+        if found and rng.random() < chance and _is_clause(tail.split()):
             text = tail
     words = text.replace('"', "").replace("“", "").replace("”", "").split()
     if words and words[0].lower() in CLAUSE_OPENERS:
         words = words[1:]
-    if words and title and words[0] in PRONOUNS and rng.random() < 0.7:
-        words[0] = title
+    if words and subject and words[0] in PRONOUNS:
+        words[:1] = subject.split()
     elif words and words[0].lower() in FUNCTION_WORDS:
         words[0] = words[0].lower()
-    return words[-22:]
+    if words and (is_verb(words[0]) or words[0] in PRESENT or words[-1] in ("and", "or", "but")):
+        return None
+    if not _BREAKS.isdisjoint(words):
+        return None
+    return words if len(words) <= 22 else None
+
+
+def _is_clause(words: list[str]) -> bool:
+    """Whether some words begin with a subject and a verb."""
+    if words and words[0].lower() in CLAUSE_OPENERS:
+        words = words[1:]
+    if len(words) < 3 or not (
+        words[0].lower() in DETERMINERS or words[0].lower() in _SUBJECTS or words[0][0].isupper()
+    ):
+        return False
+    return any(is_verb(word) or word in PRESENT for word in words[1:6])
 
 
 def _right(text: str, rng: random.Random) -> str:
@@ -130,20 +235,26 @@ def _right(text: str, rng: random.Random) -> str:
     return " ".join(["", *text.split()[:14]])
 
 
-def _named(answer: str, left: list[str], front: str) -> str:
+def _named(answer: str, left: list[str], front: str, rng: random.Random) -> str:
     """Ask a name by its own head noun or by the noun that stands before it ("the novelist …")."""
     words = answer.split(" ")
     if words[-1] in HEADS and len(words) > 1:
-        return f"which {words[-1].lower()}"
+        return f"{rng.choice(_WHICH)} {words[-1].lower()}"
     if words[0] in FIRST_HEADS and len(words) > 1:
-        return f"what {words[0].lower()}"
-    if left and left[-1].islower() and left[-1] not in FUNCTION_WORDS and not left[-1].endswith(("ed", "ing", "ly")):
+        return f"{rng.choice(_WHICH)} {words[0].lower()}"
+    if (
+        left
+        and left[-1].islower()
+        and left[-1].isalpha()
+        and left[-1] not in FUNCTION_WORDS
+        and not left[-1].endswith(("ed", "ing", "ly"))
+    ):
         if left[-1] in IRREGULAR or left[-1] in PRESENT or len(left) < 3 or left[-2] not in FUNCTION_WORDS:
             return front
         noun = left.pop()
         if left and left[-1] in DETERMINERS:
             left.pop()
-        return f"which {noun}"
+        return f"{rng.choice(_WHICH)} {noun}"
     return front
 
 
@@ -157,8 +268,11 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
         return _inverted(clause, "", front, "", kind, rng) or f"{' '.join(clause)} {front}"
     preposition = left[-1] if left and left[-1] in PREPOSITIONS else ""
     if len(left) <= 1 and not preposition and verb:
-        if verb[1] in ("and", "or", "who", "which", "that"):
+        if not (is_verb(verb[1]) or verb[1] in PRESENT):
             return ""
+        noun = front.split(" ")[1:]
+        if kind is SpanType.NAME and len(noun) == 1 and rng.random() < 0.3:
+            return f"what is the name of the {noun[0]} that {right}"
         return f"{front} {right}"
     if front.startswith("what is the name of"):
         front = "who"
@@ -173,6 +287,8 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
             front = {"when": "what year", "where": "what place", "why": "what reason"}.get(
                 front, front.split(" ", 1)[-1]
             )
+    if right.strip() and right.split()[0] not in PREPOSITIONS | _AFTER:
+        return ""  # the question word in the midst of a sentence: nobody asks so
     front = "whom" if front == "who" and preposition and rng.random() < 0.5 else front
     return f"{' '.join(left)} {front} {right}"
 
@@ -183,13 +299,15 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
             auxiliary, rest = _HAVE[word], ["have", *left[index + 1 :]]
         elif word in AUXILIARIES:
             auxiliary, rest = word, left[index + 1 :]
-        elif word in IRREGULAR or (len(word) > 4 and word.endswith("ed") and left[index - 1] not in DETERMINERS):
+        elif word in IRREGULAR or _is_past(word, left, index):
             auxiliary, rest = "did", [base_form(word), *left[index + 1 :]]
         elif word in PRESENT:
             auxiliary, rest = "does", [PRESENT[word], *left[index + 1 :]]
         else:
             continue
         subject = left[:index]
+        if not _is_subject(subject):
+            return ""
         if preposition and rest:
             fronted = front.split()[0] in ("in", "on", "for", "when", "where", "why")
             if fronted:
@@ -202,6 +320,25 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
     return ""
 
 
+def _is_past(word: str, left: list[str], index: int) -> bool:
+    """Whether a word in "-ed" is a clause's verb, not a participle beside a noun."""
+    if len(word) < 4 or not word.endswith("ed") or "-" in word:
+        return False
+    previous = left[index - 1].lower()
+    if previous in FUNCTION_WORDS and previous not in _SUBJECTS:
+        return False
+    return not any(w in AUXILIARIES or w in PRESENT for w in left[index + 1 :])
+
+
+def _is_subject(words: list[str]) -> bool:
+    """Whether some words may be a subject: no verb, no clause, no preposition in front, no comma."""
+    if words[0].lower() in PREPOSITIONS or words[0].lower() in CLAUSE_OPENERS:
+        return False
+    return not any(
+        w.lower() in _NO_SUBJECT or w in AUXILIARIES or w in PRESENT or w.endswith((",", ";", ":")) for w in words
+    )
+
+
 def _num_content(words: list[str], front: str) -> int:
     asked = front.split()
     if asked[0] in ("how", "which"):  # its noun says what is asked for
@@ -210,9 +347,8 @@ def _num_content(words: list[str], front: str) -> int:
 
 
 def _varied(words: list[str], front: list[str], rng: random.Random) -> list[str]:
-    """Some words dropped or replaced, so that the question is no copy of its evidence."""
-    drop = rng.choice((0.0, 0.0, 0.0, 0.08, 0.16))
-    swap = rng.choice((0.0, 0.5, 0.9))
+    """Adverbs and, now and then, another word dropped, so that the question is no copy of its evidence."""
+    drop = rng.choice((0.0, 0.0, 0.0, 0.08))
     kept = {*front, "who", "what", "which", "when", "where", "why", "how", "many", "much"}
     room = len(words) - 5
     out = []
@@ -221,6 +357,5 @@ def _varied(words: list[str], front: list[str], rng: random.Random) -> list[str]
         if room > 0 and dispensable and rng.random() < (0.8 if word.endswith("ly") else drop):
             room -= 1
             continue
-        synonym = SYNONYMS.get(word)
-        out.append(synonym if synonym and word not in kept and rng.random() < swap else word)
+        out.append(word)
     return out

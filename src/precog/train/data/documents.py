@@ -1,0 +1,164 @@
+"""Documents from text files, line by line in bounded memory: ``.txt``, ``.md`` and ``.jsonl``, plain, .gz, .xz or .zst.
+
+A text file holds paragraphs, one a line or separated by blank lines. A line ``# Title`` at the head of the file or
+after a blank line opens a document; a file without one is one document. A JSONL file holds a document a line, in
+``text`` (and ``title``).
+"""
+
+import gzip
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import zstandard
+
+from precog.errors import InputError
+
+__all__ = ["Document", "data_files", "open_lines", "parse_documents", "read_documents", "stem"]
+
+_COMPRESSIONS = (".gz", ".xz", ".zst")
+_FORMS = (".txt", ".md", ".jsonl", ".json")
+_MAX_DOCUMENT_CHARS = 1 << 20
+_MAX_LINE_CHARS = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A title and paragraphs, each one line."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+def stem(path: Path) -> str:
+    """A file's name without the endings that say its form."""
+    name = path.name
+    for ending in (*_COMPRESSIONS, *_FORMS):
+        name = name.removesuffix(ending)
+    return name
+
+
+def form(path: Path) -> str:
+    """The ending that says a file's form, without its compression: ``.txt`` of ``a.txt.xz``."""
+    suffixes = [s.lower() for s in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSIONS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def data_files(folder: Path) -> list[Path]:
+    """Every readable file below a folder, in the order of their names; hidden files and folders are passed over.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = sorted(
+        path
+        for path in folder.rglob("*")
+        if form(path) in _FORMS
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    )
+    if not found:
+        raise InputError(
+            "the folder holds no text to train on",
+            given=folder,
+            expected=f"files ending in {', '.join(_FORMS)}, also with {', '.join(_COMPRESSIONS)}",
+        )
+    return found
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a UTF-8 file, decompressed as they are read.
+
+    Raises:
+        InputError: the file is missing, damaged or no UTF-8.
+    """
+    try:
+        with path.open("rb") as raw, closing(_lines(raw, path)) as lines:
+            yield lines
+    except (OSError, EOFError, UnicodeError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
+        raise InputError(
+            "a text file cannot be read",
+            given=f"{path}: {str(error) or type(error).__name__}",
+            expected="UTF-8 text, plain, .gz, .xz or .zst",
+        ) from error
+
+
+def _lines(raw: io.BufferedReader, path: Path) -> Generator[str, None, None]:
+    ending = path.suffix.lower()
+    stream: IO[bytes] = raw
+    if ending == ".gz":
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw))
+    elif ending == ".xz":
+        stream = lzma.open(raw)  # noqa: SIM115  # closed with the file below it
+    elif ending == ".zst":
+        stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    with io.TextIOWrapper(io.BufferedReader(stream, 1 << 20), encoding="utf-8-sig") as text:  # type: ignore[type-var]
+        while line := text.readline(_MAX_LINE_CHARS):
+            yield line
+
+
+def parse_documents(lines: Iterator[str] | Sequence[str], title: str = "") -> Iterator[Document]:
+    """Documents of a text's lines; ``title`` names what stands before the first ``# Title``.
+
+    A document of more than a million characters comes in several parts of the same title.
+    """
+    paragraphs: list[str] = []
+    size, after_blank = 0, True
+    for line in lines:
+        text = line.strip()
+        heads = after_blank and text.startswith("# ")
+        if paragraphs and (heads or size > _MAX_DOCUMENT_CHARS):
+            yield Document(title, tuple(paragraphs))
+            paragraphs, size = [], 0
+        if heads:
+            title = text[2:].strip()
+        elif text:
+            paragraphs.append(text)
+            size += len(text)
+        after_blank = not text
+    if paragraphs:
+        yield Document(title, tuple(paragraphs))
+
+
+def read_documents(path: Path, index: int = 0, count: int = 1) -> Iterator[Document]:
+    """Every ``count``-th document of a file, beginning with the ``index``-th.
+
+    Raises:
+        InputError: the file cannot be read, or a JSON line holds no text.
+    """
+    with open_lines(path) as lines:
+        if form(path) in (".jsonl", ".json"):
+            rows = (line for line in lines if line.strip())
+            for number, line in enumerate(rows):
+                if number % count == index:
+                    yield from _from_json(line, path)
+        else:
+            for number, document in enumerate(parse_documents(lines)):
+                if number % count == index:
+                    yield document
+
+
+def _from_json(line: str, path: Path) -> Iterator[Document]:
+    try:
+        row = json.loads(line)
+        text, title = row["text"], row.get("title", "")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            "a text file cannot be read",
+            given=f"{path}: a line without text: {line[:60].strip()!r}",
+            expected='{"text": "…", "title": "…"} on every line',
+        ) from error
+    if not isinstance(text, str):
+        raise InputError("a text file cannot be read", given=f"{path}: text is {type(text).__name__}", expected="text")
+    paragraphs = tuple(p.strip() for p in text.split("\n") if p.strip())
+    if paragraphs:
+        yield Document(str(title or ""), paragraphs)

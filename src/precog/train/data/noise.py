@@ -1,0 +1,187 @@
+"""Questions made harder to find by their words: thinned, reworded, recast, or carelessly written.
+
+Each rule returns the question unchanged where it does not apply. Rules know words, not meanings: they change only what
+stands where a noun, a verb or an adjective of their tables must stand.
+"""
+
+import random
+import re
+
+from precog.train.data.verbs import base_form, is_verb, participle
+from precog.train.data.vocabulary import AUXILIARIES, DETERMINERS, FUNCTION_WORDS, PREPOSITIONS, words
+from precog.train.data.wordings import (
+    AGENTS,
+    NOUN_WORDINGS,
+    NUMERALS,
+    OTHER_WORDINGS,
+    PARTICIPLE_WORDINGS,
+    PAST_WORDINGS,
+    PRESENT_WORDINGS,
+    VERB_WORDINGS,
+)
+
+__all__ = ["careless", "content_words", "recast", "reword", "thin"]
+
+_WORD = re.compile(r"\w+")
+_WH = frozenset(words("who whom whose which what when where why how many much"))
+_ASKED_FOR = frozenset(
+    words(
+        "name year date day time number percentage percent proportion amount sum money kind type sort person "
+        "people place location country city state distance long far large big old tall reason title phrase "
+        "term"
+    )
+)
+_BE_HAVE = frozenset(words("is are was were be been being has have had"))
+_PARTICLES = frozenset(words("to into up out on off over down away with for as about"))
+_BASE_AFTER = frozenset(words("did does do to will would can could may might must should"))
+_NOUN_AFTER = (
+    DETERMINERS | PREPOSITIONS - {"to", "as"} | frozenset(words("of which what many these those first last no"))
+)
+_DIGITS = {digits: word for word, digits in NUMERALS.items()}
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text that carry content, in lower case."""
+    return {w for w in _WORD.findall(text.lower()) if w not in FUNCTION_WORDS and w not in _ASKED_FOR}
+
+
+def thin(question: str, rng: random.Random) -> str:
+    """Drop 30 to 60 % of the content words, with the small words that lead to them; three to six stay.
+
+    Names and numbers are dropped half as often as other words. The question words, what they ask for and a blank stay.
+    """
+    units: list[list[str]] = [[]]
+    for word in question.rstrip("?").split():
+        plain = word.strip(",.;:()'\"").lower()
+        units[-1].append(word)
+        if plain not in FUNCTION_WORDS and plain not in _WH:
+            units.append([])
+    if not units[-1]:
+        units.pop()
+    fixed = [_fixed(unit) or (_is_verb(unit[-1]) and rng.random() < 0.8) for unit in units]
+    movable = [i for i in range(1, len(units)) if not fixed[i] and not (fixed[i - 1] and i + 1 == len(units))]
+    least = rng.randint(3, 6)
+    count = min(len(movable) - 1, len(units) - least, round(len(units) * rng.uniform(0.3, 0.6)))
+    if count < 1:
+        return question
+    weights = {
+        i: rng.random() ** (0.5 if units[i][-1][0].isupper() or units[i][-1][0].isdigit() else 1) for i in movable
+    }
+    dropped = set(sorted(movable, key=weights.__getitem__)[:count])
+    kept = []
+    for i, unit in enumerate(units):
+        kept += unit if i not in dropped else [w for w in unit if w.lower() in AUXILIARIES or w.lower() in _WH]
+    text = " ".join(kept).rstrip(" ,;:")
+    while text.rsplit(" ", 1)[-1].lower() in DETERMINERS | PREPOSITIONS | {"and", "or", "but"}:
+        text = text.rsplit(" ", 1)[0].rstrip(" ,;:")
+    return text + ("?" if question.endswith("?") else "")
+
+
+def _is_verb(word: str) -> bool:
+    word = word.rstrip(",.;:")
+    return is_verb(word) or word in VERB_WORDINGS
+
+
+def _fixed(unit: list[str]) -> bool:
+    """Whether a unit holds a blank or what is asked for."""
+    words = [w.strip(",.;:?").lower() for w in unit]
+    after_wh = len(words) > 1 and words[-2] in ("which", "what", "many", "much", "how")
+    return after_wh or words[-1] in _ASKED_FOR or any("___" in w for w in words)
+
+
+def reword(question: str, rng: random.Random, share: float = 0.6) -> str:
+    """Replace words by others of the same meaning and form, numerals by digits and digits by numerals."""
+    words = question.split(" ")
+    out: list[str] = []
+    for i, word in enumerate(words):
+        body = word.rstrip("?,.;:")
+        tail = word[len(body) :]
+        before = words[i - 1].lower() if i else ""
+        after = words[i + 1].lower() if i + 1 < len(words) else ""
+        other = _other(body, before, after, rng) if i and before != "how" and rng.random() < share else None
+        if other and before in ("a", "an") and (other[0] in "aeiou") != (body[0] in "aeiou"):
+            out[-1] = "an" if other[0] in "aeiou" else "a"
+        out.append((other or body) + tail)
+    return " ".join(out)
+
+
+def _other(word: str, before: str, after: str, rng: random.Random) -> str | None:
+    if word in NUMERALS:
+        return NUMERALS[word]
+    if word in _DIGITS and after.isalpha():
+        return _DIGITS[word]
+    if not word.islower() or word in _WH or word in _ASKED_FOR:
+        return None
+    found: tuple[str, ...] = ()
+    after = after.rstrip("?,.;:")
+    if before in _NOUN_AFTER or before in OTHER_WORDINGS:
+        found = NOUN_WORDINGS.get(word, ()) if after not in ("of",) or before != "a" else ()
+    if not found and after not in _PARTICLES:
+        if before in _BASE_AFTER:
+            found = VERB_WORDINGS.get(word, ())
+        elif before in _BE_HAVE:
+            found = PARTICIPLE_WORDINGS.get(word, ())
+        elif before not in DETERMINERS:
+            found = PAST_WORDINGS.get(word, ())
+            if before in ("who", "which", "that", "what"):
+                found = found or PRESENT_WORDINGS.get(word, ())
+    found = found or OTHER_WORDINGS.get(word, ())
+    return rng.choice(found) if found else None
+
+
+_LIFE = re.compile(
+    r"^(Where|When|In what year|In which year) (was|did) "
+    r"([A-Z][\w.’'-]*(?: [\w.’'-]+){0,4}?) (born|die|buried)\?$"
+)
+_DID = re.compile(
+    r"^Who ([a-z]+) "
+    r"((?:the |a |an )?[\w’'-]+(?: (?!in |on |at |from |for |by |to |with |and )[\w’'-]+){0,5})"
+    r"( (?:in|on|at|from|for|during) [^?]+)?\?$"
+)
+_LIFE_NOUNS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("where", "born"): ("What is the birthplace of {x}?", "What is the place of birth of {x}?"),
+    ("where", "die"): ("What is the place of death of {x}?", "What was the place of {x}'s death?"),
+    ("where", "buried"): ("What is the burial place of {x}?", "What is the resting place of {x}?"),
+    ("when", "born"): ("What is the date of birth of {x}?", "When was the birth of {x}?"),
+    ("when", "die"): ("What is the date of death of {x}?", "When was the death of {x}?"),
+}
+
+
+def recast(question: str, rng: random.Random) -> str:
+    """Another construction of the same question: birthplace for "where born", agent nouns, the passive."""
+    life = _LIFE.match(question)
+    if life is not None:
+        front = "where" if life[1] == "Where" else "when"
+        forms = _LIFE_NOUNS.get((front, life[4]), ())
+        if front == "when" and life[1] != "When":
+            forms = (f"What is the year of {'birth' if life[4] == 'born' else 'death'} of {{x}}?",)
+        return rng.choice(forms).replace("{x}", life[3]) if forms else question
+    did = _DID.match(question)
+    if did is None or did[1] in AUXILIARIES or did[1] in FUNCTION_WORDS:
+        return question
+    base, rest = base_form(did[1]), did[3] or ""
+    if base in AGENTS and not rest and rng.random() < 0.6:
+        be = rng.choice(("is", "was"))
+        return f"Who {be} the {AGENTS[base]} of {did[2]}{rest}?"
+    if base not in VERB_WORDINGS and base not in AGENTS:
+        return question
+    head = did[2].split(" of ")[0].rsplit(" ", 1)[-1]
+    plural = head.endswith("s") and head.islower()
+    be = "were" if plural else "was"
+    if rng.random() < 0.5:
+        return f"By whom {be} {did[2]} {participle(base)}{rest}?"
+    return f"{did[2][0].upper()}{did[2][1:]} {be} {participle(base)}{rest} by whom?"
+
+
+def careless(question: str, rng: random.Random) -> str:
+    """The question as people type it: an article dropped, no capitals, no question mark; each now and then."""
+    words = question.split(" ")
+    articles = [i for i, w in enumerate(words) if w in ("the", "a", "an") and i + 1 < len(words)]
+    if articles and rng.random() < 0.3:
+        del words[rng.choice(articles)]
+    text = " ".join(words)
+    if rng.random() < 0.2:
+        text = text.lower()
+    if rng.random() < 0.2:
+        text = text.rstrip("?")
+    return text
