@@ -18,9 +18,8 @@ from precog.text.document import document_text
 from precog.text.loading import load_document
 from precog.text.sample import sample_text
 from precog.text.sources import find_sources
-from precog.text.tokenizer import Tokenizer
 
-_MOST_TEXT_TOKENS = 1 << 18  # more text than every sample of a long run needs
+_MOST_CHARACTERS = 1 << 20  # no later document is opened: more text than the samples of a long run need
 _DEFAULTS = HorizonSettings()
 
 
@@ -61,9 +60,10 @@ def horizon(
         plot = expanded(plot)
         figures.check_target(plot)
     resolved = resolve({"model": model, "device": device, "threads": threads})
+    texts = _read(text)
     with _Bar() as bar:
         backbone = load_backbone(resolved.model, device=resolved.device, threads=resolved.threads)
-        token_ids = _read(text, backbone.tokenizer)
+        token_ids = [token_id for part in texts for token_id in backbone.tokenizer.encode(part)]
         found = measure_horizon(backbone, token_ids, settings, bar.advance)
     report = found.to_json()
     if plot is not None:
@@ -75,18 +75,18 @@ def horizon(
     return 0
 
 
-def _read(paths: list[str] | None, tokenizer: Tokenizer) -> list[int]:
+def _read(paths: list[str] | None) -> list[str]:
     if not paths:
-        return tokenizer.encode(sample_text())
+        return [sample_text()]
     sources = find_sources(paths).sources
     if not sources:
         raise InputError("there is nothing to read", given=", ".join(paths))
-    token_ids: list[int] = []
+    texts: list[str] = []
     for source in sources:
-        token_ids += tokenizer.encode(document_text(load_document(source)))
-        if len(token_ids) >= _MOST_TEXT_TOKENS:
+        texts.append(document_text(load_document(source)))
+        if sum(map(len, texts)) >= _MOST_CHARACTERS:
             break
-    return token_ids[:_MOST_TEXT_TOKENS]
+    return texts
 
 
 def _draw(found: Horizon, path: Path) -> None:
