@@ -24,7 +24,8 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(iterations):
         gram = x @ x.transpose(1, 2)
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        mixed = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, mixed, x, beta=a)
     result: Tensor = x.transpose(1, 2) if tall else x
     return result
 
