@@ -110,11 +110,15 @@ class TennsModel(nn.Module):
         """The last kernel − 1 convolution inputs of each row that belong to the row's last segment."""
         reach = self.config.kernel - 1
         rows, length, inner = inputs.shape
-        start = inputs.new_zeros(rows, reach, inner) if before is None else before.to(inputs.dtype)
-        padded = torch.cat((start, inputs), dim=1)
         ends = torch.full((rows,), length, device=inputs.device) if lengths is None else lengths
         index = ends[:, None] + torch.arange(reach, device=inputs.device)[None]
-        tail = padded.gather(1, index[..., None].expand(-1, -1, inner))
+        place = (index - reach)[..., None].expand(-1, -1, inner)  # below zero: before the first token
+        tail = inputs.gather(1, place.clamp(min=0))
+        if before is None:
+            tail = tail.masked_fill(place < 0, 0.0)
+        else:
+            earlier = before.to(inputs.dtype).gather(1, (place + reach).clamp(max=reach - 1))
+            tail = torch.where(place < 0, earlier, tail)
         if segments is not None:
             labels = functional.pad(segments, (reach, 0))
             last = labels.gather(1, (ends + reach - 1)[:, None])
