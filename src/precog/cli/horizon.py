@@ -131,16 +131,18 @@ class _Bar:
 
 
 def _print(found: Horizon, plot: Path | None) -> None:
-    out.print(f"[bold]{shown(found.model)}[/], quantiles 10 % · 50 % · 90 %")
+    out.print(f"[bold]{shown(found.model)}[/]")
     if found.gates is not None:
         out.print("tokens until the gates leave 1/e (exact for layer 1; above, given each layer's inputs)")
+        out.print(f"  {'layer':>9} {'10 %':>10} {'50 %':>10} {'90 %':>10}", style="dim")
         for layer in found.gates.layers:
             q = layer.tokens
-            out.print(f"  layer {layer.layer:>3} {q.q10:>10,.1f} {q.q50:>10,.1f} {q.q90:>10,.1f}")
+            out.print(f"  {layer.layer:>9} {q.q10:>10,.1f} {q.q50:>10,.1f} {q.q90:>10,.1f}")
         if found.gates.beyond_text:
             beyond = 100 * found.gates.beyond_text
             out.print(f"  {beyond:.0f} % of them are longer than the text read, and continued at its mean", style="dim")
     out.print("influence of a fact on the logits, as a share of that at distance 1; facts told right")
+    out.print(f"  {'tokens':>9} {'10 %':>10} {'50 %':>10} {'90 %':>10} {'right':>10}", style="dim")
     for row in found.influence:
         q = row.share
         out.print(f"  {row.distance:>9,} {q.q10:>10.2f} {q.q50:>10.2f} {q.q90:>10.2f} {100 * row.recall:>10.0f} %")

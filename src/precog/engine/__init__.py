@@ -1,8 +1,9 @@
-"""Tokens and states only: prefill, decoding, grounded decoding, the modes of answering, conformance."""
+"""Tokens and states only: prefill, decoding, grounded decoding, the modes of answering, conformance, memory."""
 
 from precog.engine.conformance import Comparison, Conformance, verify_chunk
 from precog.engine.decode import DecodedToken, decode
 from precog.engine.grounded import Grounded, GroundedSettings, Source, Span, ground
+from precog.engine.horizon import Horizon, HorizonSettings, measure_horizon
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.sampling import Sampling
 from precog.engine.suffixes import build_suffix_array, check_suffix_array
@@ -16,6 +17,8 @@ __all__ = [
     "FreeSettings",
     "Grounded",
     "GroundedSettings",
+    "Horizon",
+    "HorizonSettings",
     "Sampling",
     "Source",
     "Span",
@@ -26,6 +29,7 @@ __all__ = [
     "check_suffix_array",
     "decode",
     "ground",
+    "measure_horizon",
     "question_segment",
     "verify_chunk",
 ]
