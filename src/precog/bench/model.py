@@ -43,11 +43,20 @@ def open_backbone(name: str, *, device: str = "auto", threads: int | None = None
     if not name.startswith(RANDOM):
         return load_backbone(name, device=device, threads=threads)
     if threads is not None:
-        if threads < 1:
-            raise UsageError("--threads is out of range", given=threads, expected="at least 1")
-        torch.set_num_threads(threads)
+        choose_threads(threads)
     network = build(TennsConfig.preset(name.removeprefix(RANDOM)))
     return TennsBackbone.wrap(network, load_mistral_tokenizer(), name=name, device=choose_device(device))
+
+
+def choose_threads(threads: int) -> None:
+    """Sets the CPU threads of every later computation in this process.
+
+    Raises:
+        UsageError: out of range.
+    """
+    if threads < 1:
+        raise UsageError("--threads is out of range", given=threads, expected="at least 1")
+    torch.set_num_threads(threads)
 
 
 def model_folder(name: str, room: Path) -> Path:

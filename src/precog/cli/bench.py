@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from precog.backbones.registry import choose_device
 from precog.bench import decode as decode_bench
 from precog.bench import encode as encode_bench
 from precog.bench import index as index_bench
 from precog.bench import store as store_bench
+from precog.bench import train as train_bench
 from precog.bench import ttft as ttft_bench
-from precog.bench.model import model_name, open_backbone, state_spec
+from precog.bench.model import choose_threads, model_name, open_backbone, state_spec
 from precog.bench.result import Result, Value
 from precog.cli import options
 from precog.cli.output import err, human_bytes, human_seconds, out, print_json, shown
@@ -159,6 +161,39 @@ def decode(
     )
     sizes = decode_bench.QUICK if quick else None
     return _show(decode_bench.bench_decode(backbone, sizes, quick=quick, say=_say), as_json=as_json)
+
+
+@app.command()
+def train(
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Shape of the model: tiny, base, paper.")] = "base",
+    objective: Annotated[str, typer.Option(metavar="tokens|questions", help="What is learned.")] = "tokens",
+    rows: Annotated[int, typer.Option(metavar="N", help="Windows or chunks of a micro-batch.")] = 8,
+    tokens: Annotated[int, typer.Option(metavar="N", help="Tokens of a window or chunk.")] = 1024,
+    optimiser: Annotated[str, typer.Option(metavar="adamw|muon", help="Optimiser.")] = "adamw",
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Compute blocks again instead of keeping them.")
+    ] = False,
+    steps: Annotated[int, typer.Option(metavar="N", help="Steps that count.")] = 10,
+    device: options.Device = None,
+    threads: Threads = None,
+    quick: Quick = False,
+    as_json: options.Json = False,
+) -> int:
+    """Training: tokens per second, memory and MFU of the loop on made-up batches."""
+    settings = resolve({"device": device, "threads": threads})
+    sizes = train_bench.sized(
+        quick=quick,
+        objective=objective,
+        rows=rows,
+        tokens=tokens,
+        optimiser=optimiser,
+        recompute=recompute,
+        repeats=steps,
+    )
+    choose_threads(settings.threads or 1)
+    shape = "tiny" if quick else preset
+    result = train_bench.bench_train(shape, choose_device(settings.device), sizes, quick=quick, say=_say)
+    return _show(result, as_json=as_json)
 
 
 def _say(what: str) -> None:

@@ -91,6 +91,8 @@ def save_checkpoint(
 def gathered(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
     """Whole tensors in main memory of the first process, one gathered at a time; nothing in the others.
 
+    What is there already is not copied.
+
     Args:
         tensors: shards or whole tensors, equal names in all processes.
         dtype: to store in; their own when None.

@@ -11,17 +11,18 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import PrecogError, TrainingError, UsageError
+
+if TYPE_CHECKING:  # two seconds of imports that one process does not need
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.tensor import DTensor
 
 SHARDED_FROM_PARAMETERS = 500_000_000
 """``auto`` shards from here on: four FP32 values per parameter then take a tenth of a large card."""
@@ -143,20 +144,26 @@ def alone() -> Iterator[None]:
         raise SystemExit(error.exit_status if isinstance(error, PrecogError) else 1) from error
 
 
+def _is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
+    return hasattr(tensor, "full_tensor")
+
+
 def local(tensor: Tensor) -> Tensor:
     """The shard of a sharded tensor that is kept here; a whole tensor as it is. In-place changes reach the tensor."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if _is_sharded(tensor) else tensor
 
 
 def whole(tensor: Tensor) -> Tensor:
     """A sharded tensor gathered in every process, which all must ask for; a whole tensor as it is."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if _is_sharded(tensor) else tensor
 
 
 def like(value: Tensor, pattern: Tensor) -> Tensor:
     """A whole tensor cut into shards as ``pattern`` is, without communication."""
-    if not isinstance(pattern, DTensor):
+    if not _is_sharded(pattern):
         return value
+    from torch.distributed.tensor import distribute_tensor
+
     device = pattern.to_local().device
     return distribute_tensor(value.to(device), pattern.device_mesh, pattern.placements, src_data_rank=None)
 
@@ -222,6 +229,9 @@ class Workers:
         self.rank, self.world = place_in_world()
         self._root = _Root(model)
         if kind == "fsdp":
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
             # a block's state may be a view; nobody writes into it
             warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view", category=UserWarning)
             mesh = init_device_mesh(device.type, (self.world,))
@@ -242,10 +252,11 @@ class Workers:
 
     def begin(self, is_last: bool) -> None:
         """Before a micro-batch: whether it is the step's last, after which gradients are exchanged."""
-        if isinstance(self._root, FSDPModule):
-            self._root.set_requires_gradient_sync(is_last)
-            self._root.set_reshard_after_backward(is_last)
-            self._root.set_is_last_backward(is_last)
+        if self.kind == "fsdp":
+            root = cast("FSDPModule", self._root)
+            root.set_requires_gradient_sync(is_last)
+            root.set_reshard_after_backward(is_last)
+            root.set_is_last_backward(is_last)
 
     @torch.no_grad()
     def average_gradients(self) -> None:
@@ -271,6 +282,6 @@ class Workers:
 
     def reshard(self) -> None:
         """Drop gathered weights, so that the next use sees what the shards are now."""
-        for module in self._root.modules():
-            if isinstance(module, FSDPModule):
-                module.reshard()
+        if self.kind == "fsdp":
+            for module in (self._root, *self.model.blocks):
+                cast("FSDPModule", module).reshard()

@@ -46,7 +46,7 @@ def body_parameters(model: TennsModel) -> int:
 
 
 class Speed:
-    """Counts tokens between two lines of metrics.
+    """Counts tokens between two lines of metrics; ``peak_flops_per_sec`` is that of all processes together.
 
     Args:
         parameters: without embeddings.
@@ -58,7 +58,7 @@ class Speed:
         self._flops_per_token = 6 * parameters
         self._device = device
         peak = peak_flops_per_sec(device)
-        self._peak = None if peak is None else peak * world
+        self.peak_flops_per_sec = None if peak is None else peak * world
         self.restart()
 
     def restart(self) -> None:
@@ -80,8 +80,8 @@ class Speed:
             "padded_tokens_per_sec": round(self._padded / seconds),
             "flops_per_sec": float(f"{flops_per_sec:.4g}"),
         }
-        if self._peak is not None:
-            values["mfu"] = round(flops_per_sec / self._peak, 4)
+        if self.peak_flops_per_sec is not None:
+            values["mfu"] = round(flops_per_sec / self.peak_flops_per_sec, 4)
         if self._device.type == "cuda":
             values["peak_memory_bytes"] = torch.cuda.max_memory_allocated(self._device)
         return values

@@ -1,0 +1,221 @@
+"""How fast the model learns: tokens per second of the training loop itself, against the device's matrix products."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import build
+from precog.bench.ceilings import measure_ceilings
+from precog.bench.harness import Samples
+from precog.bench.machine import Machine
+from precog.bench.model import RANDOM, state_spec
+from precog.bench.result import Result, Subject
+from precog.errors import UsageError
+from precog.state import codec_named
+from precog.train.data.batches import Batch, TokenBatch
+from precog.train.loop import Run
+from precog.train.settings import TrainSettings
+from precog.train.speed import body_parameters
+
+BOUNDARY_ID, EOS_ID, FIRST_ID = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class TrainBench:
+    """Sizes of the measurement.
+
+    Attributes:
+        objective: ``tokens`` reads windows of documents; ``questions`` reads chunks and their questions.
+        rows: windows, or chunks, of a micro-batch.
+        tokens: of a window, or of a chunk.
+        questions: rows asked of a chunk.
+        question_tokens: of such a row.
+        accumulate: micro-batches per step.
+        optimiser: ``adamw`` or ``muon``.
+        recompute: blocks are computed again in the backward pass.
+        repeats: steps that count.
+        warm_up: steps that do not.
+    """
+
+    objective: Literal["tokens", "questions"] = "tokens"
+    rows: int = 8
+    tokens: int = 1024
+    questions: int = 8
+    question_tokens: int = 48
+    accumulate: int = 1
+    optimiser: Literal["adamw", "muon"] = "adamw"
+    recompute: bool = False
+    repeats: int = 10
+    warm_up: int = 3
+
+    def __post_init__(self) -> None:
+        if min(self.rows, self.questions, self.accumulate, self.repeats, self.warm_up) < 1:
+            raise UsageError("bench train: a size is out of range", given=self, expected="at least 1 each")
+        if self.tokens < 4 or self.question_tokens < 4:
+            raise UsageError("bench train: rows are too short", given=self, expected="at least 4 tokens")
+
+
+QUICK = TrainBench(rows=2, tokens=32, questions=2, question_tokens=8, repeats=2, warm_up=1)
+
+
+def sized(*, quick: bool, objective: str, optimiser: str, **sizes: Any) -> TrainBench:
+    """Sizes from a command line; those of a quick run are its own.
+
+    Raises:
+        UsageError: a value is out of range.
+    """
+    if objective not in ("tokens", "questions"):
+        raise UsageError("--objective is unknown", given=objective, expected="tokens or questions")
+    if optimiser not in ("adamw", "muon"):
+        raise UsageError("--optimiser is unknown", given=optimiser, expected="adamw or muon")
+    kinds: dict[str, Any] = {"objective": objective, "optimiser": optimiser}
+    wanted = TrainBench(**kinds, **sizes)
+    return replace(QUICK, **kinds) if quick else wanted
+
+
+class _Tokens:
+    """Documents of random length, 400 tokens on average, in segments of 250."""
+
+    def __init__(self, sizes: TrainBench, vocabulary: int) -> None:
+        self._sizes, self._vocabulary = sizes, vocabulary
+
+    def batch(self, step: int) -> TokenBatch:
+        """Windows."""
+        rng = np.random.default_rng(step)
+        shape = (self._sizes.rows, self._sizes.tokens + 1)
+        tokens = rng.integers(FIRST_ID, self._vocabulary, shape).astype(np.int32)
+        reset = rng.random(shape) < 1 / 400
+        tokens[reset | (rng.random(shape) < 1 / 250)] = BOUNDARY_ID
+        return {"tokens": tokens, "reset": reset}
+
+
+class _Questions:
+    """Chunks of full length and questions whose answers are two tokens of them."""
+
+    def __init__(self, sizes: TrainBench, vocabulary: int) -> None:
+        self._sizes, self._vocabulary = sizes, vocabulary
+
+    def batch(self, step: int) -> Batch:
+        """Chunks and rows."""
+        rng, sizes = np.random.default_rng(step), self._sizes
+        count, width = sizes.rows * sizes.questions, sizes.question_tokens
+        context = rng.integers(FIRST_ID, self._vocabulary, (sizes.rows, sizes.tokens)).astype(np.int32)
+        context[:, 0] = BOUNDARY_ID
+        owner = np.repeat(np.arange(sizes.rows), sizes.questions)
+        questions = rng.integers(FIRST_ID, self._vocabulary, (count, width)).astype(np.int32)
+        start = rng.integers(1, sizes.tokens - 2, count)
+        questions[:, 0], questions[:, -1] = BOUNDARY_ID, EOS_ID
+        questions[:, -3], questions[:, -2] = context[owner, start], context[owner, start + 1]
+        full = np.full(count, width, np.int32)
+        return {
+            "context": context,
+            "context_len": np.full(sizes.rows, sizes.tokens, np.int32),
+            "questions": questions,
+            "prompt_len": full - 3,
+            "row_len": full,
+            "answer_start": start.astype(np.int32),
+            "owner": owner,
+            "kind": np.zeros(count, np.uint8),
+            "valid": np.ones(count, np.bool_),
+            "source": np.zeros(sizes.rows, np.int64),
+        }
+
+
+def bench_train(
+    preset: str,
+    device: torch.device,
+    sizes: TrainBench | None = None,
+    *,
+    quick: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Measures steps of the training loop on made-up batches, in BF16 on a GPU and in FP32 elsewhere.
+
+    Raises:
+        ModelError: there is no such preset.
+        UsageError: sizes are out of range.
+    """
+    sizes = sizes or TrainBench()
+    machine = Machine.here()
+    config = TennsConfig.preset(preset)
+    on_gpu = device.type == "cuda"
+    dtype: Literal["bfloat16", "float32"] = "bfloat16" if on_gpu else "float32"
+    say("the machine's limits")
+    ceilings = measure_ceilings(device, dtype, quick=quick)
+    settings = TrainSettings(
+        steps=sizes.warm_up + sizes.repeats,
+        batch_chunks=sizes.rows,
+        questions_per_chunk=sizes.questions,
+        stream_rows=sizes.rows,
+        stream_tokens=sizes.tokens,
+        accumulate=sizes.accumulate,
+        recompute=sizes.recompute,
+        optimiser=sizes.optimiser,
+        log_every_steps=1,
+        dtype=dtype,
+    )
+    say("building the model")
+    model = build(config)
+    parameters, body = model.num_parameters(), body_parameters(model)
+    source = _Tokens(sizes, config.vocabulary) if sizes.objective == "tokens" else _Questions(sizes, config.vocabulary)
+    say("training" + (" (the first steps compile)" if on_gpu else ""))
+    seconds: list[float] = []
+    latest: dict[str, Any] = {}
+    last_sec = time.perf_counter()
+
+    def stepped(done: int, total: int, metrics: dict[str, Any]) -> None:
+        nonlocal last_sec
+        now = time.perf_counter()
+        if done > sizes.warm_up:
+            seconds.append(now - last_sec)
+        last_sec = now
+        latest.update(metrics)
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(model, settings, Path(folder), device, compiled=on_gpu, on_progress=stepped, keeps_checkpoints=False)
+        last = run.train(source)
+    samples = Samples(tuple(seconds))
+    tokens = last["tokens_seen"] / settings.steps
+    flops_per_sec = 6 * body * tokens / samples.median
+    peak = run.speed.peak_flops_per_sec
+    return Result(
+        name="train",
+        values={
+            "step": {**samples.to_json()},
+            "tokens_per_step": round(tokens),
+            "tokens_per_sec": tokens / samples.median,
+            "model_flops_per_sec": flops_per_sec,
+            "share_of_matmul": flops_per_sec / ceilings.matmul_flops_per_sec,
+            "mfu": None if peak is None else flops_per_sec / peak,
+            "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if on_gpu else None,
+            "objective": sizes.objective,
+            "optimiser": sizes.optimiser,
+            "rows": sizes.rows,
+            "row_tokens": sizes.tokens,
+            "accumulate": sizes.accumulate,
+        },
+        ratios={},
+        ceiling=ceilings.to_json(),
+        machine=machine,
+        subject=Subject(
+            f"{RANDOM}{preset}",
+            parameters,
+            dtype,
+            str(device),
+            codec_named("fp16").encoded_bytes(state_spec(f"{RANDOM}{preset}")),
+        ),
+        warm_up=sizes.warm_up,
+        repeats=sizes.repeats,
+        quick=quick,
+        notes=(
+            "model_flops_per_sec: 6 · parameters without embeddings · tokens, over the median step",
+            "mfu: over the dense BF16 peak of the card's data sheet",
+        ),
+    )
