@@ -1,0 +1,178 @@
+"""Example files to fine-tune on, as one prepared set with a part held out.
+
+Two forms: SQuAD v1.1 (the official JSON, or JSON lines), where a paragraph is a chunk with its questions, and
+conversations (see :mod:`precog.train.conversation`). What is held out is drawn by title where there are enough titles,
+else by paragraph or conversation, and never trained on.
+"""
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from precog.errors import InputError, TrainingError
+from precog.train.conversation import conversation_columns, read_roles
+from precog.train.data.folder import kind_of
+from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, Passage, PreparedSet, write_columns
+from precog.train.data.squad import read_squad, squad_passages
+from precog.train.data.tokens import Pieces, tokenise
+
+SET_NAME = "examples"
+SQUAD_ROW_TOKENS, CHAT_ROW_TOKENS = 96, 256
+MIN_TITLES = 10
+_FORMS = "SQuAD (.json, .jsonl) or conversations (.jsonl)"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Prepared examples.
+
+    Attributes:
+        train, held_out: the two parts, memory-mapped.
+        files: name, size, checksum and form of every file.
+        num_left_out: questions and replies that no row can hold.
+        only_chat: whether all of them are conversations, whose answers need not stand in their chunk.
+    """
+
+    train: PreparedSet
+    held_out: PreparedSet
+    files: list[dict[str, object]]
+    num_left_out: int
+    only_chat: bool
+
+    @property
+    def num_questions(self) -> int:
+        """Questions of both parts."""
+        return self.train.num_questions + self.held_out.num_questions
+
+
+def only_conversations(paths: Sequence[Path]) -> bool:
+    """Whether all files hold conversations.
+
+    Raises:
+        InputError: a file cannot be read, or holds something else than examples.
+    """
+    return all(_form(path) == "chat" for path in paths)
+
+
+def prepare_examples(paths: Sequence[Path], folder: Path, *, share: float = 0.1, seed: int = 0) -> Examples:
+    """Prepare files below a folder, or open what was prepared there from the same files.
+
+    Args:
+        paths: the files.
+        folder: gets ``train/examples`` and ``val/examples``.
+        share: of the paragraphs and conversations that are held out; at least one is, whatever the share.
+        seed: of the draw.
+
+    Raises:
+        InputError: a file cannot be read or is of another form.
+        TrainingError: there is too little to train on and hold out.
+    """
+    if not 0 < share < 1:
+        raise TrainingError("--held-out is out of range", given=share, expected="0 < share < 1")
+    files = [_described(path) for path in paths]
+    notes: dict[str, object] = {"files": files, "share": share, "seed": seed}
+    parts = [folder / split / SET_NAME for split in ("train", "val")]
+    if not all(_is_of(part, notes) for part in parts):
+        _prepare(paths, files, parts, notes, share, seed)
+    train, held_out = (PreparedSet(part) for part in parts)
+    left_out = train.notes.get("left_out", 0)
+    assert isinstance(left_out, int)
+    return Examples(train, held_out, files, left_out, all(file["form"] == "chat" for file in files))
+
+
+def _form(path: Path) -> str:
+    kind = kind_of(path)
+    if kind == "text":
+        raise InputError("a file of examples holds plain text", given=path, expected=_FORMS)
+    return kind
+
+
+def _described(path: Path) -> dict[str, object]:
+    form, raw = _form(path), path.read_bytes()
+    return {"name": path.name, "bytes": len(raw), "sha256": sha256(raw).hexdigest(), "form": form}
+
+
+def _is_of(part: Path, notes: dict[str, object]) -> bool:
+    if not (part / "meta.json").is_file():
+        return False
+    try:
+        kept = PreparedSet(part).notes
+    except TrainingError:
+        return False
+    return {key: kept.get(key) for key in notes} == notes
+
+
+def _prepare(
+    paths: Sequence[Path],
+    files: Sequence[dict[str, object]],
+    parts: Sequence[Path],
+    notes: dict[str, object],
+    share: float,
+    seed: int,
+) -> None:
+    pieces = Pieces()
+    row_tokens = CHAT_ROW_TOKENS if any(file["form"] == "chat" for file in files) else SQUAD_ROW_TOKENS
+    columns: list[list[Columns]] = [[], []]
+    left_out = 0
+    for path, file in zip(paths, files, strict=True):
+        rng = random.Random(f"{seed}/{path.name}")
+        if file["form"] == "chat":
+            talks = read_roles(path)
+            held = _drawn([str(i) for i in range(len(talks))], share, rng)
+            for split in range(2):
+                chosen = [talk for i, talk in enumerate(talks) if (str(i) in held) == bool(split)]
+                made, dropped = conversation_columns(chosen, pieces, CONTEXT_TOKENS, row_tokens)
+                columns[split].append(made)
+                left_out += dropped
+        else:
+            paragraphs = read_squad(path)
+            by_title = len({p.title for p in paragraphs}) >= MIN_TITLES
+            held = _drawn([p.title if by_title else p.text for p in paragraphs], share, rng)
+            for split in range(2):
+                passages: list[Passage] = []
+                for paragraph in paragraphs:
+                    if ((paragraph.title if by_title else paragraph.text) in held) == bool(split):
+                        asked = squad_passages(paragraph)
+                        left_out += len(paragraph.asked) - sum(len(passage.asks) for passage in asked)
+                        passages += asked
+                made, _, dropped = tokenise(passages, pieces, CONTEXT_TOKENS, row_tokens)
+                columns[split].append(made)
+                left_out += dropped
+    joined = [_joined(group) for group in columns]
+    if not all(len(part["row_len"]) for part in joined):
+        given = f"{sum(len(part['row_len']) for part in joined)} questions that can be used, {left_out} that cannot"
+        raise TrainingError(
+            "there are too few examples to train on some and hold out others",
+            given=f"{', '.join(path.name for path in paths)}: {given}",
+            expected="questions about two paragraphs, or two conversations, at least",
+        )
+    for name, width in (("context", "context_len"), ("questions", "row_len")):
+        longest = max(int(part[width].max()) for part in joined)
+        for part in joined:
+            part[name] = part[name][:, : math.ceil(longest / 8) * 8]
+    for part, folder in zip(joined, parts, strict=True):
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_columns(folder, part, json.loads(json.dumps({**notes, "left_out": left_out})))
+
+
+def _drawn(keys: Sequence[str], share: float, rng: random.Random) -> frozenset[str]:
+    distinct = sorted(set(keys))
+    count = min(len(distinct) - 1, max(1, round(share * len(distinct))))
+    return frozenset(rng.sample(distinct, max(0, count)))
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Columns one after the other; chunks and questions are numbered on."""
+    joined: Columns = {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
+    num_chunks = np.cumsum([0, *(len(part["context_len"]) for part in parts)])
+    num_rows = np.cumsum([0, *(len(part["row_len"]) for part in parts)])
+    joined["chunk"] = np.concatenate([p["chunk"] + n for p, n in zip(parts, num_chunks, strict=False)])
+    first = [p["first_question"][:-1] + n for p, n in zip(parts, num_rows, strict=False)]
+    joined["first_question"] = np.concatenate([*first, num_rows[-1:]])
+    return joined

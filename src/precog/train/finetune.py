@@ -1,0 +1,279 @@
+"""Fine-tuning: a trained model goes on with example files, all of it or a low-rank adapter beside it.
+
+The loop is that of training. What is added: the base is opened from its folder, the examples are prepared with a part
+held out, and the result says what it was made of and how much better it does on what was held out.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from precog.backbones.card import Json, ModelCard
+from precog.backbones.registry import load_network
+from precog.backbones.tenns.adapter import base_fingerprint, save_adapter
+from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.lora import LoraSettings, add_lora, lora_tensors
+from precog.backbones.tenns.model import TennsModel
+from precog.errors import TrainingError
+from precog.text.tokenizer import MISTRAL_SHA256
+from precog.train.data.batches import MixtureEntry, QuestionBatches
+from precog.train.data.tokens import PROMPT
+from precog.train.examples import Examples, prepare_examples
+from precog.train.loop import Run, evaluate_batches
+from precog.train.parallel import agreed, join, leave, place_in_world
+from precog.train.settings import TrainSettings
+from precog.train.start import MODEL_FOLDER, UNLIMITED_BYTES
+
+ADAPTER_FOLDER = "adapter"
+EVALUATION_BATCHES = 16
+SHOWN, SHOWN_OF_CHAT = ("answer", "grounded", "exact"), ("answer",)
+"""Held-out figures: cross-entropy of answers in nats per token, freely and under the mask; share answered exactly."""
+
+
+@dataclass(frozen=True)
+class FinetuneRequest:
+    """What was asked for.
+
+    Attributes:
+        base: folder of the model or adapter to start from.
+        base_name: what an adapter calls it by: an installed model's name, or its folder.
+        data: files of examples.
+        out: folder of checkpoints, metrics and the result.
+        settings: how to train.
+        lora: rank and places of an adapter; None trains all weights.
+        name: of the result; the output folder's when empty.
+        held_out: share of the examples that is never trained on.
+    """
+
+    base: Path
+    base_name: str
+    data: tuple[Path, ...]
+    out: Path
+    settings: TrainSettings
+    lora: LoraSettings | None = None
+    name: str = ""
+    held_out: float = 0.1
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """What became of it.
+
+    Attributes:
+        folder: of the model or adapter.
+        metrics: the last line.
+        before, after: figures on the held-out examples, see ``SHOWN``.
+        num_train, num_held_out, num_left_out: questions trained on, held out, and left out because no row holds them.
+    """
+
+    folder: Path
+    metrics: dict[str, Any]
+    before: dict[str, float]
+    after: dict[str, float]
+    num_train: int
+    num_held_out: int
+    num_left_out: int
+
+    def to_json(self) -> dict[str, object]:
+        """The last line of metrics with everything else beside it."""
+        values = {**asdict(self), "folder": str(self.folder)}
+        return {**values.pop("metrics"), **values}
+
+
+def default_settings(values: Mapping[str, Any], *, lora: bool, only_chat: bool) -> TrainSettings:
+    """Settings for little data; ``values`` come first.
+
+    Full fine-tuning takes small steps so that the model keeps what it knows. An adapter starts from nothing and takes
+    larger ones. A conversation's replies are free text: they are scored over the whole vocabulary, and no row is asked
+    of a stranger.
+    """
+    steps = int(values.get("steps", 200))
+    muon = values.get("optimiser") == "muon"
+    chosen: dict[str, Any] = {
+        "steps": steps,
+        "parallel": "ddp",
+        "optimiser": "adamw",
+        "lr": 1e-3 if lora else 2e-4 if muon else 1e-4,
+        "weight_decay": 0.0 if lora else 0.01,
+        "warmup_steps": min(100, max(1, steps // 10)),
+        "batch_chunks": 4,
+        "questions_per_chunk": 1 if only_chat else 4,
+        "context_weight": 0.1,
+        "context_weight_final": 0.1,
+        "question_weight": 0.0,
+        "answer_weight": 1.0 if only_chat else 0.5,
+        "grounded_weight": 0.0 if only_chat else 1.0,
+        "unanswerable": 0.0 if only_chat else 0.1,
+        "save_every_steps": 100,
+        "log_every_steps": 10 if steps > 20 else 1,
+    }
+    return TrainSettings.from_dict({**chosen, **values})
+
+
+def finetune(
+    request: FinetuneRequest,
+    device: torch.device,
+    *,
+    compiled: bool = False,
+    on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
+    on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
+) -> Finetuned:
+    """Go on with a model on example files, on one device or, under torchrun, on several.
+
+    A run found in the output folder is resumed.
+
+    Args:
+        request: base, data, settings.
+        device: where to train.
+        compiled: compile the blocks.
+        on_metrics: called with every line of metrics, in the first process.
+        on_progress: called after every step, in the first process.
+
+    Raises:
+        ModelError: the base is missing or damaged, or an adapter's settings do not fit it.
+        InputError: a file of examples cannot be read.
+        TrainingError: the run to resume had another base or other data, or the loss is not finite.
+        TrainingInterrupted: a signal asked for it; the run was saved.
+        StorageError: the disk is full or refuses.
+    """
+    settings, out = request.settings, request.out
+    if settings.parallel == "fsdp":
+        raise TrainingError("fine-tuning keeps whole copies", given="parallel=fsdp", expected="parallel=ddp")
+    device = join(device)
+    try:
+        with agreed(device):
+            model, card = load_network(request.base)
+            _check_base(card)
+            fingerprint = base_fingerprint(card, model)
+        with agreed(device):
+            if place_in_world()[0] == 0:
+                _prepared(request)
+        with agreed(device):
+            examples = _prepared(request)
+            if request.lora is None:
+                model.requires_grad_(True)
+            else:
+                add_lora(model, request.lora, settings.seed)
+        identity = {
+            "base": fingerprint,
+            "data": examples.files,
+            "held_out": request.held_out,
+            "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
+        }
+        run = Run(model.train(), settings, out, device, compiled, on_metrics, on_progress, identity)
+        held_out = _held_out_batches(examples, settings)
+
+        def evaluate(model: TennsModel) -> dict[str, float]:
+            figures = evaluate_batches(model, held_out, device, run.dtype, variation=run.variation.plain())
+            return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
+
+        before = run.workers.run(evaluate)
+        shape = (settings.batch_chunks, settings.questions_per_chunk)
+        entries = [MixtureEntry(examples.train, 1.0)]
+        source = QuestionBatches(entries, *shape, seed=settings.seed, rank=run.rank, world=run.world)
+        last = run.train(source, evaluate)
+        after = last["evaluation"]
+        folder = out / (MODEL_FOLDER if request.lora is None else ADAPTER_FOLDER)
+        with agreed(device), run.averaged():
+            if run.rank == 0:
+                notes = _notes(request, card, fingerprint, examples, int(last["step"]), before, after)
+                _save(request, folder, run.model, card, fingerprint, notes)
+        return Finetuned(
+            folder,
+            last,
+            before,
+            after,
+            examples.train.num_questions,
+            examples.held_out.num_questions,
+            examples.num_left_out,
+        )
+    finally:
+        leave()
+
+
+def _prepared(request: FinetuneRequest) -> Examples:
+    return prepare_examples(request.data, request.out / "data", share=request.held_out, seed=request.settings.seed)
+
+
+def _check_base(card: ModelCard) -> None:
+    asked = (card.question_template, card.chunk_template, card.tokenizer_sha256)
+    if asked != (PROMPT, "{chunk}", MISTRAL_SHA256):
+        raise TrainingError(
+            f"{card.name} reads chunks or questions in a form that examples cannot be written in",
+            given=f"{card.chunk_template!r}, {card.question_template!r}",
+            expected=f"'{{chunk}}', {PROMPT!r}",
+        )
+
+
+def _held_out_batches(examples: Examples, settings: TrainSettings) -> list[Any]:
+    """The held-out chunks once, as far as a few batches reach; the same before and after."""
+    shape = (settings.batch_chunks, settings.questions_per_chunk)
+    source = QuestionBatches([MixtureEntry(examples.held_out, 1.0)], *shape, seed=settings.seed)
+    count = min(EVALUATION_BATCHES, math.ceil(len(examples.held_out) / settings.batch_chunks))
+    return [source.batch(step) for step in range(count)]
+
+
+def _notes(
+    request: FinetuneRequest,
+    card: ModelCard,
+    fingerprint: str,
+    examples: Examples,
+    steps: int,
+    before: dict[str, float],
+    after: dict[str, float],
+) -> dict[str, Json]:
+    method = "full" if request.lora is None else f"lora rank {request.lora.rank}"
+    kept = "min_confidence" in card.decoding
+    return json.loads(  # type: ignore[no-any-return]  # plain JSON, whatever the parts are typed as
+        json.dumps(
+            {
+                "method": method,
+                "steps": steps,
+                "base": {"name": card.name, "fingerprint": fingerprint, "notes": dict(card.notes)},
+                "data": examples.files,
+                "questions": {"train": examples.train.num_questions, "held_out": examples.held_out.num_questions},
+                "held_out": {"before": before, "after": after},
+                **({"min_confidence": "the base's, not chosen again"} if kept else {}),
+            }
+        )
+    )
+
+
+def _save(
+    request: FinetuneRequest,
+    folder: Path,
+    model: TennsModel,
+    card: ModelCard,
+    fingerprint: str,
+    notes: dict[str, Json],
+) -> None:
+    name = request.name or request.out.resolve().name
+    if request.lora is not None:
+        save_adapter(
+            folder,
+            lora_tensors(model),
+            request.lora,
+            name=name,
+            base=request.base_name,
+            base_fingerprint=fingerprint,
+            decoding=card.decoding,
+            notes=notes,
+        )
+        return
+    save_model(
+        folder,
+        model,
+        name=name,
+        tokenizer_sha256=card.tokenizer_sha256,
+        shard_bytes=UNLIMITED_BYTES,
+        chunk_template=card.chunk_template,
+        question_template=card.question_template,
+        decoding=card.decoding,
+        chunk_tokens=card.chunk_tokens,
+        notes=notes,
+    )
