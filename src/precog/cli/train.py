@@ -1,68 +1,166 @@
-"""``precog train``: prepared data to a checkpoint."""
+"""``precog train``: text or prepared data to a model; ``finetune``, ``lora`` and ``merge`` go on with one."""
 
-import json
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import torch
 import typer
 
 from precog.backbones.registry import choose_device
 from precog.backbones.tenns.config import TennsConfig
-from precog.cli import options
-from precog.cli.output import err, print_json
-from precog.cli.output import out as out_console
-from precog.config import resolve
+from precog.cli import options, training
+from precog.cli.finetune import RUNS, finetune, lora, merge
+from precog.cli.output import err, out, print_json
+from precog.cli.progress import RunProgress, is_first_process, say
+from precog.config import expanded, resolve
 from precog.errors import UsageError
+from precog.train.data.folder import is_prepared, prepare_folder
+from precog.train.parallel import agreed, join
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, start
 
+app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+app.command()(finetune)
+app.command()(lora)
+app.command()(merge)
 
+
+@app.callback(invoke_without_command=True)
 def train(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Prepared data: see `precog train-data`.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Checkpoints and metrics; a run found there is resumed.")],
+    context: typer.Context,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="A folder of texts, conversations and SQuAD files, or of sets that `precog train-data` prepared.",
+            show_default=False,
+        ),
+    ] = None,
     preset: Annotated[
         str, typer.Option(metavar="NAME", help="Shape of the model: tiny, tiny-outer, base, paper.")
     ] = "base",
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = 1000,
-    mixture: Annotated[Path | None, typer.Option(metavar="FILE", help="Shares of the data, as JSON.")] = None,
-    initial: Annotated[Path | None, typer.Option(metavar="FILE", help="Safetensors weights to start from.")] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other training setting, such as lr=1e-3."),
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Checkpoints, metrics and the model; a run found there is resumed.  \\[default: runs/PRESET]",
+            show_default=False,
+        ),
     ] = None,
-    compiled: Annotated[bool, typer.Option("--compile", help="Compile the blocks.")] = False,
+    steps: Annotated[int, typer.Option(metavar="N", help="Optimiser steps.")] = 1000,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="M", help="Stop by the clock, if that is sooner.", show_default=False)
+    ] = None,
+    mixture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Shares of the sets, as JSON.", show_default=False)
+    ] = None,
+    initial: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Weights to start from: a model folder, the folder of a run, or a safetensors file.",
+            show_default=False,
+        ),
+    ] = None,
+    lr: training.Lr = None,
+    batch_chunks: training.BatchChunks = None,
+    questions_per_chunk: training.QuestionsPerChunk = None,
+    accumulate: training.Accumulate = None,
+    optimiser: training.Optimiser = None,
+    dtype: training.Dtype = None,
+    parallel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ddp|fsdp",
+            help="Several GPUs (torchrun): copies of the model, or shards.  \\[default: auto]",
+            show_default=False,
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    setting: training.Set = None,
+    compiled: training.Compile = False,
+    workers: Annotated[int, typer.Option(metavar="N", help="Processes that prepare texts.", min=1)] = (
+        os.cpu_count() or 1
+    ),
     device: options.Device = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> int:
-    """Train a model on prepared data; run it again to resume."""
-    import torch
-
+    """Train a model from scratch on a folder of texts. Ctrl-C saves; run it again to go on."""
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return 0
+    if data is None:
+        raise UsageError("which data?", expected="--data PATH", hint="a folder of texts is enough")
     resolved = resolve({"device": device, "threads": threads})
+    config = TennsConfig.preset(preset)
+    values = training.chosen_settings(
+        setting,
+        steps=steps,
+        minutes=minutes,
+        lr=lr,
+        batch_chunks=batch_chunks,
+        questions_per_chunk=questions_per_chunk,
+        accumulate=accumulate,
+        optimiser=optimiser,
+        dtype=dtype,
+        parallel=parallel,
+        seed=seed,
+    )
+    settings = training.checked(lambda chosen: TrainSettings.from_dict(dict(chosen)), values)
+    source = training.existing(expanded(data), "the data")
+    if mixture is not None:
+        mixture = training.existing(expanded(mixture), "the mixture file")
+    if initial is not None:
+        initial = training.existing(expanded(initial), "the initial weights")
+    where = choose_device(resolved.device)
     if resolved.threads is not None:
         torch.set_num_threads(resolved.threads)
-    values: dict[str, Any] = {"steps": steps}
-    for text in setting or []:
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise UsageError("--set takes KEY=VALUE", given=text, expected="such as lr=1e-3")
-        try:
-            values[key] = json.loads(value)
-        except (ValueError, RecursionError):
-            values[key] = value
-    last = start(
-        TennsConfig.preset(preset),
-        TrainSettings.from_dict(values),
-        data,
-        out,
-        mixture,
-        initial,
-        choose_device(resolved.device),
-        compiled,
-        lambda metrics: err.print_json(json.dumps(metrics), indent=None, highlight=False),
-    )
-    if as_json:
-        print_json(last)
-    else:
-        out_console.print(f"trained: `precog ask … --model {out / MODEL_FOLDER}` uses it", markup=False)
+    target = RUNS / preset if folder is None else expanded(folder)
+    if folder is None:
+        say(f"writing to {target}")
+    source = _prepared(source, target / "data", seed, workers, where)
+    with RunProgress() as progress:
+        last = start(config, settings, source, target, mixture, initial, where, compiled, on_progress=progress, say=say)
+    if is_first_process():
+        if as_json:
+            print_json(last)
+        else:
+            _print_result(last, target)
     return 0
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Options before a sub-command would be lost without a word.
+
+    Raises:
+        UsageError: there are some.
+    """
+    given = [name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+    if given:
+        command = context.invoked_subcommand
+        hint = f"write them after `precog train {command}`"
+        raise UsageError("options stand before the command", given=", ".join(given), hint=hint)
+
+
+def _prepared(source: Path, target: Path, seed: int, workers: int, device: torch.device) -> Path:
+    """The sets that were given, or those made once from texts, kept beside the run that reads them."""
+    if source.is_dir() and is_prepared(source):
+        return source
+    device = join(device)
+    with agreed(device):
+        if is_first_process():
+            prepare_folder(source, target, seed, workers, say)
+    with agreed(device):
+        return prepare_folder(source, target, seed, workers)
+
+
+def _print_result(last: dict[str, object], folder: Path) -> None:
+    evaluation = last.get("evaluation")
+    if isinstance(evaluation, dict):
+        for name, figures in evaluation.items():
+            told = ", ".join(f"{key} {value:g}" for key, value in figures.items())
+            err.print(f"held out, {name}: {told}", markup=False)
+    out.print(f"trained: `precog ask … --model {folder / MODEL_FOLDER}` uses it", markup=False)

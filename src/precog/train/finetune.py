@@ -24,8 +24,9 @@ from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.data.tokens import PROMPT
 from precog.train.examples import Examples, prepare_examples
+from precog.train.lock import RunLock
 from precog.train.loop import Run, evaluate_batches
-from precog.train.parallel import agreed, join, leave, place_in_world
+from precog.train.parallel import agreed, alone, join, leave, place_in_world
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, UNLIMITED_BYTES
 
@@ -141,59 +142,73 @@ def finetune(
         TrainingInterrupted: a signal asked for it; the run was saved.
         StorageError: the disk is full or refuses.
     """
-    settings, out = request.settings, request.out
-    if settings.parallel == "fsdp":
+    if request.settings.parallel == "fsdp":
         raise TrainingError("fine-tuning keeps whole copies", given="parallel=fsdp", expected="parallel=ddp")
     device = join(device)
+    lock: RunLock | None = None
     try:
-        with agreed(device):
-            model, card = load_network(request.base)
-            _check_base(card)
-            fingerprint = base_fingerprint(card, model)
-        with agreed(device):
-            if place_in_world()[0] == 0:
-                _prepared(request)
-        with agreed(device):
-            examples = _prepared(request)
-            if request.lora is None:
-                model.requires_grad_(True)
-            else:
-                add_lora(model, request.lora, settings.seed)
-        identity = {
-            "base": fingerprint,
-            "data": examples.files,
-            "held_out": request.held_out,
-            "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
-        }
-        run = Run(model.train(), settings, out, device, compiled, on_metrics, on_progress, identity)
-        held_out = _held_out_batches(examples, settings)
-
-        def evaluate(model: TennsModel) -> dict[str, float]:
-            figures = evaluate_batches(model, held_out, device, run.dtype, variation=run.variation.plain())
-            return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
-
-        before = run.workers.run(evaluate)
-        shape = (settings.batch_chunks, settings.questions_per_chunk)
-        entries = [MixtureEntry(examples.train, 1.0)]
-        source = QuestionBatches(entries, *shape, seed=settings.seed, rank=run.rank, world=run.world)
-        last = run.train(source, evaluate)
-        after = last["evaluation"]
-        folder = out / (MODEL_FOLDER if request.lora is None else ADAPTER_FOLDER)
-        with agreed(device), run.averaged():
-            if run.rank == 0:
-                notes = _notes(request, card, fingerprint, examples, int(last["step"]), before, after)
-                _save(request, folder, run.model, card, fingerprint, notes)
-        return Finetuned(
-            folder,
-            last,
-            before,
-            after,
-            examples.train.num_questions,
-            examples.held_out.num_questions,
-            examples.num_left_out,
-        )
+        with alone():
+            with agreed(device):
+                if place_in_world()[0] == 0:
+                    lock = RunLock(request.out)
+                    _prepared(request)
+            return _finetune(request, device, compiled, on_metrics, on_progress)
     finally:
+        if lock is not None:
+            lock.release()
         leave()
+
+
+def _finetune(
+    request: FinetuneRequest,
+    device: torch.device,
+    compiled: bool,
+    on_metrics: Callable[[dict[str, Any]], None],
+    on_progress: Callable[[int, int, dict[str, Any]], None],
+) -> Finetuned:
+    settings = request.settings
+    with agreed(device):
+        model, card = load_network(request.base)
+        _check_base(card)
+        fingerprint = base_fingerprint(card, model)
+        examples = _prepared(request)
+        if request.lora is None:
+            model.requires_grad_(True)
+        else:
+            add_lora(model, request.lora, settings.seed)
+    identity = {
+        "base": fingerprint,
+        "data": examples.files,
+        "held_out": request.held_out,
+        "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
+    }
+    run = Run(model.train(), settings, request.out, device, compiled, on_metrics, on_progress, identity)
+    held_out = _held_out_batches(examples, settings)
+
+    def evaluate(model: TennsModel) -> dict[str, float]:
+        figures = evaluate_batches(model, held_out, device, run.dtype, variation=run.variation.plain())
+        return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
+
+    before = run.workers.run(evaluate)
+    shape = (settings.batch_chunks, settings.questions_per_chunk)
+    entries = [MixtureEntry(examples.train, 1.0)]
+    source = QuestionBatches(entries, *shape, seed=settings.seed, rank=run.rank, world=run.world)
+    last = run.train(source, evaluate)
+    after = last["evaluation"]
+    folder = request.out / (MODEL_FOLDER if request.lora is None else ADAPTER_FOLDER)
+    with agreed(device), run.averaged():
+        if run.rank == 0:
+            notes = _notes(request, card, fingerprint, examples, int(last["step"]), before, after)
+            _save(request, folder, run.model, card, fingerprint, notes)
+    return Finetuned(
+        folder,
+        last,
+        before,
+        after,
+        examples.train.num_questions,
+        examples.held_out.num_questions,
+        examples.num_left_out,
+    )
 
 
 def _prepared(request: FinetuneRequest) -> Examples:

@@ -1,0 +1,80 @@
+"""How far a run is: a bar on a terminal, a line now and then elsewhere, nothing in the other processes of a run."""
+
+import os
+import time
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from precog.cli.output import err
+
+LINE_EVERY_SEC = 10.0
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that speaks: the only one, or the first that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def say(text: str) -> None:
+    """A line on stderr, from the first process alone."""
+    if is_first_process():
+        err.print(text, markup=False)
+
+
+class RunProgress:
+    """Shows the step, the loss, the speed and the time left, on stderr."""
+
+    def __init__(self) -> None:
+        self._is_line = is_first_process() and not err.is_terminal
+        self._bar = Progress(
+            TextColumn("[bold]step"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TextColumn("{task.fields[told]}"),
+            console=err,
+            transient=True,
+            disable=not (is_first_process() and err.is_terminal),
+        )
+        self._task = self._bar.add_task("", total=None, told="")
+        self._first: tuple[int, float] | None = None
+        self._last_line_sec = time.monotonic()
+
+    def __enter__(self) -> "RunProgress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int, metrics: Mapping[str, object]) -> None:
+        """After a step: how many are done, of how many, and any of ``loss``, ``tokens_per_sec`` and ``mfu``."""
+        now = time.monotonic()
+        self._first = self._first or (done, now)
+        parts = _parts(metrics)
+        first, since = self._first
+        if done > first:
+            parts.append(f"{_clock((now - since) / (done - first) * (total - done))} left")
+        told = " · ".join(parts)
+        self._bar.update(self._task, completed=done, total=total, told=told)
+        if self._is_line and now - self._last_line_sec >= LINE_EVERY_SEC:
+            self._last_line_sec = now
+            err.print(f"step {done:,} of {total:,} · {told}", markup=False)
+
+
+def _parts(metrics: Mapping[str, object]) -> list[str]:
+    parts = []
+    for name, form in (("loss", "loss {:.3f}"), ("tokens_per_sec", "{:,.0f} tokens/s"), ("mfu", "MFU {:.1%}")):
+        value = metrics.get(name)
+        if isinstance(value, int | float):
+            parts.append(form.format(value))
+    return parts
+
+
+def _clock(count_sec: float) -> str:
+    minutes, seconds = divmod(round(count_sec), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
