@@ -15,7 +15,7 @@ from precog.backbones.card import FORMAT_VERSION, ModelCard
 from precog.backbones.protocol import Backbone
 from precog.backbones.tenns.adapter import apply_adapter, is_adapter, read_adapter_card
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.backbones.tenns.checkpoint import load_model, read_card
+from precog.backbones.tenns.checkpoint import empty_model, load_model, read_card
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import ModelError, UsageError
@@ -25,6 +25,7 @@ GROUP = "precog.models"
 ENVIRONMENT = "PRECOG_MODEL"
 _HINT = f"give a model folder or name with --model or {ENVIRONMENT}, or install a weight distribution (weights/)"
 MAX_ADAPTERS = 8
+UNPACKED_BYTES = 2_000_000_000  # a quantised model that would take more than this is not unpacked
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
@@ -90,7 +91,7 @@ def load_backbone(
     *,
     encode_mode: str = "once",
     device: str = "auto",
-    dtype: str = "float32",
+    dtype: str = "auto",
     threads: int | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Backbone:
@@ -100,7 +101,9 @@ def load_backbone(
         model: folder or installed name; see `find_model` for None.
         encode_mode: ``once``, ``twice`` or ``twice-reversed``; part of the fingerprint.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
-        dtype: compute dtype: ``float32`` (exact), ``bfloat16`` or ``float64``.
+        dtype: compute dtype: ``float32`` (exact), ``bfloat16`` or ``float64``; ``packed`` keeps INT4 and INT8 weights
+            packed in memory and multiplies in BF16, on the CPU; ``auto`` is ``packed`` for a quantised model that
+            would take more than 2 GB unpacked, else ``float32``.
         threads: CPU threads of every later computation in this process; torch's choice when None.
         tokenizer: the model's own; Mistral-7B-v0.1 when None.
 
@@ -108,27 +111,43 @@ def load_backbone(
         ModelError: there is no such model, or it is damaged or of an unknown kind.
         UsageError: device, dtype or threads are out of range.
     """
-    if dtype not in _DTYPES:
-        raise UsageError("unknown compute dtype", given=dtype, expected=", ".join(_DTYPES))
+    if dtype not in (*_DTYPES, "packed", "auto"):
+        raise UsageError("unknown compute dtype", given=dtype, expected=", ".join((*_DTYPES, "packed", "auto")))
     if threads is not None:
         if threads < 1:
             raise UsageError("--threads is out of range", given=threads, expected="at least 1")
         torch.set_num_threads(threads)
     folder = find_model(model)
     if is_adapter(folder):
+        if dtype == "packed":
+            hint = "merge it first: precog train merge"
+            raise UsageError("an adapter is added to unpacked weights", given=f"{folder}, {dtype}", hint=hint)
         network, card = load_network(folder)
         tokenizer = load_mistral_tokenizer() if tokenizer is None else tokenizer
         where = choose_device(device)
-        return TennsBackbone(network, card, tokenizer, encode_mode=encode_mode, device=where, dtype=_DTYPES[dtype])
+        compute = _DTYPES.get(dtype, torch.float32)
+        return TennsBackbone(network, card, tokenizer, encode_mode=encode_mode, device=where, dtype=compute)
     if (kind := model_kind(folder)) != "tenns":
         raise ModelError("unknown kind of model", given=kind, expected="tenns")
+    place = choose_device(device)
+    if dtype == "auto":
+        dtype = "packed" if place.type == "cpu" and _is_large(folder) else "float32"
+    if dtype == "packed" and place.type != "cpu":
+        raise UsageError("packed weights are multiplied on the CPU only", given=place, hint="use --device cpu")
     return TennsBackbone.load(
         folder,
         load_mistral_tokenizer() if tokenizer is None else tokenizer,
         encode_mode=encode_mode,
-        device=choose_device(device),
-        dtype=_DTYPES[dtype],
+        device=place,
+        dtype=_DTYPES.get(dtype, torch.float32),
+        packed=dtype == "packed",
     )
+
+
+def _is_large(folder: Path) -> bool:
+    """Whether a model is stored in few bits and would be large in FP32."""
+    card, config = read_card(folder)
+    return card.quantisation["matrices"] != "fp32" and 4 * empty_model(config).num_parameters() > UNPACKED_BYTES
 
 
 def load_network(folder: Path) -> tuple[TennsModel, ModelCard]:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("precog.cli.models:models", "List the installed models."),
     "eval": ("precog.cli.eval:app", "Measure answers on a data set."),
     "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),
+    "quantize": ("precog.cli.quantize:quantize", "Store a model in fewer bits, and say what that costs and brings."),
     "horizon": ("precog.cli.horizon:horizon", "Measure how far back a model remembers, and propose a chunk length."),
     "train": ("precog.cli.train:train", "Train a model."),
     "train-data": ("precog.cli.train_data:train_data", "Prepare data to train on."),

@@ -6,7 +6,6 @@ from pathlib import Path
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.nn import functional
 
 from precog.backbones.card import ModelCard, fingerprint
 from precog.backbones.gates import Gates
@@ -15,6 +14,7 @@ from precog.backbones.tenns.checkpoint import load_model, weights_digest
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.gates import read_gates
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel, build
+from precog.backbones.tenns.packed import is_packed, load_packed
 from precog.backbones.tenns.step import model_step
 from precog.errors import BoundaryError, InputError, ModelError, StateError
 from precog.state import State, StateBatch, StateSpec, foreign
@@ -68,7 +68,8 @@ class TennsBackbone:
         self.tokenizer = tokenizer
         self.encode_mode = encode_mode
         self.dtype = dtype
-        self.encoding_dtype = str(dtype).removeprefix("torch.")
+        # packed matrices take BF16, whatever the rest computes in
+        self.encoding_dtype = "bfloat16" if is_packed(model) else str(dtype).removeprefix("torch.")
         config = model.config
         self.spec = StateSpec(
             layers=config.layers,
@@ -88,12 +89,16 @@ class TennsBackbone:
         encode_mode: str = "once",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        packed: bool = False,
     ) -> "TennsBackbone":
-        """The backbone of a model folder.
+        """The backbone of a model folder; ``packed`` keeps its matrices as they are stored, on the CPU.
 
         Raises:
             ModelError: the folder is damaged, or was made for another tokenizer.
         """
+        if packed:
+            small, card = load_packed(folder)
+            return cls(small, card, tokenizer, encode_mode=encode_mode)
         model, card = load_model(folder, dtype if dtype in (torch.bfloat16, torch.float16) else torch.float32)
         return cls(model, card, tokenizer, encode_mode=encode_mode, device=device, dtype=dtype)
 
@@ -328,8 +333,7 @@ class TennsBackbone:
     @torch.no_grad()
     def scores(self, hidden: Float[Tensor, "B d"], token_ids: Int64[Tensor, " n"]) -> Float[Tensor, "B n"]:
         """FP32 scores of some tokens only: a mask of n tokens needs n rows of the head, not V."""
-        head = self.model.embedding.weight if self.model.head is None else self.model.head.weight
-        return self._plain(functional.linear(hidden, head[token_ids.to(self.device)].to(hidden.dtype)))
+        return self._plain(self.model.scores(hidden, token_ids.to(self.device)))
 
     @staticmethod
     def _plain(scores: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -44,13 +45,14 @@ def weights_digest(tensors: Mapping[str, Tensor]) -> str:
         return sha256(b"".join(pool.map(digest, sorted(tensors)))).hexdigest()
 
 
-def _is_matrix(name: str, ndim: int) -> bool:
+def is_matrix(name: str, ndim: int) -> bool:
     """Whether a tensor may be kept in fewer bits: vectors, convolution taps and the timescale projection stay FP32."""
     return ndim == 2 and name.endswith(".weight")
 
 
-def _scheme_of(name: str, ndim: int, quantisation: Mapping[str, str]) -> str:
-    if not _is_matrix(name, ndim):
+def scheme_of(name: str, ndim: int, quantisation: Mapping[str, str]) -> str:
+    """How a tensor is stored in a model of this quantisation."""
+    if not is_matrix(name, ndim):
         return "fp32"
     return quantisation["embedding" if name in ("embedding.weight", "head.weight") else "matrices"]
 
@@ -80,7 +82,7 @@ def save_model(
         model: its weights, in any dtype, on any device.
         name: what people call it.
         tokenizer_sha256: of its tokenizer.
-        matrices: how matrices are stored: ``fp32``, ``bf16``, ``int8``, ``int4:32``, ``int4:64`` or ``int4:128``.
+        matrices: how matrices are stored: ``fp32``, ``bf16``, ``int8``, ``int4:32|64|128|channel``.
         embedding: the same for embeddings and output head.
         shard_bytes: no weight file is larger; one tensor is never split.
         chunk_template: text around a chunk.
@@ -99,14 +101,12 @@ def save_model(
     quantisation = {"matrices": matrices, "embedding": embedding}
     tensors: dict[str, Tensor] = {}
     for key, tensor in model.state_dict().items():
-        for suffix, part in pack(tensor, _scheme_of(key, tensor.ndim, quantisation)).items():
+        for suffix, part in pack(tensor, scheme_of(key, tensor.ndim, quantisation)).items():
             tensors[key + suffix] = part.contiguous()
-    config_text = json.dumps(model.config.to_dict(), indent=1) + "\n"
     card = ModelCard(
         name=name,
         tokenizer_sha256=tokenizer_sha256,
-        weights_sha256=weights_digest(tensors),
-        config_sha256=sha256(config_text.encode()).hexdigest(),
+        weights_sha256="",
         boundary_id=BOUNDARY_ID,
         chunk_template=chunk_template,
         question_template=question_template,
@@ -115,6 +115,31 @@ def save_model(
         chunk_tokens=chunk_tokens,
         notes=dict(notes or {}),
     )
+    return write_model(folder, model.config, tensors, card, shard_bytes=shard_bytes)
+
+
+def write_model(
+    folder: Path, config: TennsConfig, tensors: Mapping[str, Tensor], card: ModelCard, *, shard_bytes: int = SHARD_BYTES
+) -> ModelCard:
+    """Write stored tensors as a model folder; `save_model` says how.
+
+    Args:
+        folder: where to.
+        config: shape of the model.
+        tensors: what `pack` made of each weight, by name and suffix.
+        card: everything but the digests, which are computed here.
+        shard_bytes: no weight file is larger; one tensor is never split.
+
+    Returns:
+        The card that was written.
+
+    Raises:
+        ModelError: a tensor is larger than a shard.
+        StorageError: the disk is full or refuses.
+    """
+    config_text = json.dumps(config.to_dict(), indent=1) + "\n"
+    digest = weights_digest(tensors)
+    card = replace(card, weights_sha256=digest, config_sha256=sha256(config_text.encode()).hexdigest())
     temporary = folder.with_name(f".{folder.name}.partial")
     try:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -252,11 +277,17 @@ class _NothingDrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[TennsModel, ModelCard]:
-    """Read a model folder; matrices and embeddings in ``dtype``, everything else in FP32.
+def empty_model(config: TennsConfig) -> TennsModel:
+    """The network without memory behind its tensors: what they are called, and their shapes."""
+    with torch.device("meta"), _NothingDrawn():
+        return TennsModel(config)
+
+
+def read_stored(folder: Path) -> tuple[ModelCard, TennsConfig, dict[str, dict[str, Tensor]]]:
+    """Card, configuration, and of each weight the tensors that `unpack` takes, mapped from the files.
 
     Raises:
-        ModelError: a file is missing or damaged, a key is unknown, a tensor is missing, superfluous or misshapen.
+        ModelError: a file is missing or damaged, or a tensor is missing or superfluous.
     """
     card, config = read_card(folder)
     tensors: dict[str, Tensor] = {}
@@ -281,21 +312,39 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[TennsM
     for key, tensor in tensors.items():
         suffix = next((suffix for suffix in _SUFFIXES if key.endswith(suffix)), "")
         stored.setdefault(key.removesuffix(suffix) if suffix else key, {})[suffix] = tensor
-    with torch.device("meta"), _NothingDrawn():
-        model = TennsModel(config)
-    shapes = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    if set(shapes) != set(stored):
-        given = f"missing {sorted(set(shapes) - set(stored))[:3]}, superfluous {sorted(set(stored) - set(shapes))[:3]}"
-        raise ModelError("the weights are not those of config.json", given=given, expected=f"{len(shapes)} tensors")
+    wanted = set(empty_model(config).state_dict())
+    if wanted != set(stored):
+        given = f"missing {sorted(wanted - set(stored))[:3]}, superfluous {sorted(set(stored) - wanted)[:3]}"
+        raise ModelError("the weights are not those of config.json", given=given, expected=f"{len(wanted)} tensors")
+    return card, config, stored
+
+
+def unpack_checked(key: str, parts: dict[str, Tensor], shape: tuple[int, ...], card: ModelCard) -> Tensor:
+    """The FP32 weight of its stored tensors.
+
+    Raises:
+        ModelError: they are not those of the card's quantisation, or have another shape.
+    """
+    try:
+        weight = unpack(parts, scheme_of(key, len(shape), card.quantisation))
+    except ModelError as error:
+        raise ModelError(f"{key}: {error.message}", given=error.given, expected=error.expected) from error
+    if tuple(weight.shape) != shape:
+        raise ModelError(f"{key} has another shape", given=tuple(weight.shape), expected=shape)
+    return weight
+
+
+def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[TennsModel, ModelCard]:
+    """Read a model folder; matrices and embeddings in ``dtype``, everything else in FP32.
+
+    Raises:
+        ModelError: a file is missing or damaged, a key is unknown, a tensor is missing, superfluous or misshapen.
+    """
+    card, config, stored = read_stored(folder)
+    model = empty_model(config)
     weights: dict[str, Tensor] = {}
-    for key, parts in stored.items():
-        scheme = _scheme_of(key, len(shapes[key]), card.quantisation)
-        try:
-            weight = unpack(parts, scheme)
-        except ModelError as error:
-            raise ModelError(f"{key}: {error.message}", given=error.given, expected=error.expected) from error
-        if tuple(weight.shape) != shapes[key]:
-            raise ModelError(f"{key} has another shape", given=tuple(weight.shape), expected=shapes[key])
-        weights[key] = weight.to(dtype) if _is_matrix(key, weight.ndim) else weight
+    for key, like in model.state_dict().items():
+        weight = unpack_checked(key, stored[key], tuple(like.shape), card)
+        weights[key] = weight.to(dtype) if is_matrix(key, weight.ndim) else weight
     model.load_state_dict(weights, strict=True, assign=True)
     return model.requires_grad_(False).eval(), card

@@ -57,6 +57,11 @@ class TennsModel(nn.Module):
             return scores
         return functional.linear(hidden, self.embedding.weight.to(hidden.dtype))
 
+    def scores(self, hidden: Float[Tensor, "*any d"], token_ids: Int64[Tensor, " n"]) -> Float[Tensor, "*any n"]:
+        """Scores of some tokens only: n rows of the head instead of V."""
+        head = self.embedding.weight if self.head is None else self.head.weight
+        return functional.linear(hidden, head[token_ids].to(hidden.dtype))
+
     def forward(
         self,
         tokens: Int64[Tensor, "B T"],

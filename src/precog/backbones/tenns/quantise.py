@@ -1,7 +1,9 @@
-"""Weights in fewer bytes on disk: INT8 per row, INT4 in groups; computing stays in FP32 or BF16.
+"""Weights in fewer bytes: INT8 per row, INT4 per row or in groups; how a matrix becomes integers and scales, and back.
 
 A stored tensor's suffix says how it is kept. ``.int8``: int8 [rows, columns], w = q · scale[row] (FP32).
 ``.int4``: two columns a byte, the even one in the low half, q = nibble − 8, w = q · scale[row, group] (FP16).
+An INT4 scale has eight significant bits, so that BF16 holds it, too: what computes on packed weights (``packed``) then
+computes with exactly the weights that `unpack` gives.
 """
 
 import torch
@@ -10,11 +12,19 @@ from torch import Tensor
 from precog.errors import ModelError
 
 GROUP_SIZES = (32, 64, 128)
-SCHEMES = ("fp32", "bf16", "int8", *(f"int4:{size}" for size in GROUP_SIZES))
+SCHEMES = ("fp32", "bf16", "int8", *(f"int4:{size}" for size in GROUP_SIZES), "int4:channel")
+_LEVELS = (-8.0, -7.5, -7.0, -9.0, -10.0, 7.0, 7.5, 8.0, 9.0)  # where the largest weight of a group may come to lie
+_REFINEMENTS = 2
 
 
-def pack(weight: Tensor, scheme: str) -> dict[str, Tensor]:
+def pack(weight: Tensor, scheme: str, importance: Tensor | None = None, *, thorough: bool = True) -> dict[str, Tensor]:
     """The stored tensors of a matrix [rows, columns], by suffix (``""`` where it is kept as it is).
+
+    Args:
+        weight: the matrix, in any dtype, on any device.
+        scheme: one of `SCHEMES`.
+        importance: [columns] mean square of each input, which weighs the errors of its column; equal when None.
+        thorough: look for the INT4 scale of least error; otherwise the largest weight of a group decides it.
 
     Raises:
         ModelError: unknown scheme, columns that do not divide into groups, or weights that are not finite.
@@ -31,34 +41,84 @@ def pack(weight: Tensor, scheme: str) -> dict[str, Tensor]:
     if scheme == "int8":
         scale = (weight.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(torch.float32).tiny)
         return {".int8": (weight / scale).round().clamp(-127, 127).to(torch.int8), ".scale": scale}
-    size = int(scheme.partition(":")[2])
     rows, columns = weight.shape
-    if columns % size:
-        raise ModelError("a matrix does not divide into groups", given=f"{columns} columns", expected=f"× {size}")
+    size = group_size(scheme, columns)
     grouped = weight.view(rows, columns // size, size)
-    scale = _best_scale(grouped)
-    q = _round4(grouped, scale).view(rows, columns) + 8
-    q = q.to(torch.uint8)
-    return {".int4": q[:, 0::2] | (q[:, 1::2] << 4), ".scale": scale.squeeze(2)}
+    if importance is not None:
+        importance = importance.detach().float().cpu().view(columns // size, size)
+    scale = best_scale(grouped, importance, thorough=thorough)
+    return pack4(round4(grouped, scale).view(rows, columns), scale.squeeze(2))
 
 
-def _round4(grouped: Tensor, scale: Tensor) -> Tensor:
-    wide = scale.float()
+def group_size(scheme: str, columns: int) -> int:
+    """Columns that share an INT4 scale.
+
+    Raises:
+        ModelError: the columns do not divide into groups, or not into pairs.
+    """
+    group = scheme.partition(":")[2]
+    size = columns if group == "channel" else int(group)
+    if columns % size or columns % 2:
+        raise ModelError(
+            "a matrix does not divide into groups",
+            given=f"{columns} columns",
+            expected=f"a multiple of {2 if group == 'channel' else size}",
+            hint="take smaller groups or int8",
+        )
+    return size
+
+
+def pack4(q: Tensor, scale: Tensor) -> dict[str, Tensor]:
+    """The stored tensors of integers −8 … 7 [rows, columns] and FP16 scales [rows, groups]."""
+    nibbles = (q + 8).to(torch.uint8)
+    return {".int4": nibbles[:, 0::2] | (nibbles[:, 1::2] << 4), ".scale": scale.half()}
+
+
+def round4(grouped: Tensor, scale: Tensor) -> Tensor:
+    """The integers −8 … 7 nearest to grouped / scale; 0 where the scale is 0."""
+    wide = scale.to(grouped.dtype)
     return torch.where(wide == 0, 0.0, (grouped / torch.where(wide == 0, 1.0, wide)).round().clamp(-8, 7))
 
 
-def _best_scale(grouped: Tensor) -> Tensor:
-    """FP16 scale per group with the least squared error: clipping a few outliers pays at four bits."""
+def _eight_bits(scale: Tensor) -> Tensor:
+    return scale.bfloat16().half()
+
+
+def best_scale(grouped: Tensor, importance: Tensor | None = None, *, thorough: bool = True) -> Tensor:
+    """FP16 scales [rows, groups, 1] of least squared error: clipping a few outliers pays at four bits.
+
+    Args:
+        grouped: [rows, groups, size].
+        importance: [groups, size] weight of each column's squared error; equal when None.
+        thorough: try several places for the largest weight, then refine by least squares; else −8 alone.
+
+    Raises:
+        ModelError: the weights are beyond what FP16 scales reach.
+    """
     signed = grouped.gather(2, grouped.abs().argmax(2, keepdim=True))
     best = torch.zeros_like(signed, dtype=torch.float16)
     least = torch.full_like(signed, torch.inf)
-    for levels in (-8.0, -7.5, -7.0, -9.0, -10.0, 7.0, 7.5, 8.0, 9.0):
-        scale = (signed / levels).half()
+
+    def offer(scale: Tensor) -> None:
+        nonlocal best, least
         if not torch.isfinite(scale).all():
             raise ModelError("weights are too large for INT4", given=f"{signed.abs().max():g}")
-        error = (_round4(grouped, scale) * scale.float() - grouped).square().sum(2, keepdim=True)
+        errors = (round4(grouped, scale) * scale.to(grouped.dtype) - grouped).square()
+        error = (errors if importance is None else errors * importance).sum(2, keepdim=True)
         better = error < least
         best, least = torch.where(better, scale, best), torch.where(better, error, least)
+
+    if not thorough:
+        scale = _eight_bits(signed / _LEVELS[0])
+        if not torch.isfinite(scale).all():
+            raise ModelError("weights are too large for INT4", given=f"{signed.abs().max():g}")
+        return scale
+    for level in _LEVELS:
+        offer(_eight_bits(signed / level))
+    for _ in range(_REFINEMENTS):
+        q = round4(grouped, best)
+        heavy = q if importance is None else q * importance
+        offer(_eight_bits((heavy * grouped).sum(2, keepdim=True) / (heavy * q).sum(2, keepdim=True).clamp_min(1e-30)))
     return best
 
 
@@ -80,8 +140,9 @@ def unpack(stored: dict[str, Tensor], scheme: str) -> Tensor:
             if q.dtype != torch.int8 or scale.dtype != torch.float32 or scale.shape != (q.shape[0], 1):
                 raise ModelError("an INT8 matrix is malformed", given=f"{q.dtype} {tuple(q.shape)}", expected="int8")
             return q.float().mul_(scale)
-        packed, size = stored[".int4"], int(scheme.partition(":")[2])
+        packed = stored[".int4"]
         rows, columns = packed.shape[0], 2 * packed.shape[1]
+        size = group_size(scheme, columns)
         if packed.dtype != torch.uint8 or scale.dtype != torch.float16 or scale.shape != (rows, columns // size):
             raise ModelError(
                 "an INT4 matrix is malformed", given=f"{packed.dtype} {tuple(packed.shape)}", expected="uint8"

@@ -1,0 +1,172 @@
+"""``precog quantize``: a model in fewer bits, and what that costs and brings."""
+
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.table import Table
+
+from precog.backbones.card import MOST_CHUNK_TOKENS
+from precog.backbones.registry import find_model
+from precog.cli import options
+from precog.cli.output import err, human_bytes, out, print_json, shown
+from precog.config import expanded, resolve
+from precog.errors import UsageError
+from precog.text.chunking.strategy import MIN_MAX_TOKENS
+
+
+def quantize(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, installed model, or folder of a run.")],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[OUT]", help="Folder to write; must not exist.", show_default=False)
+    ] = None,
+    matrices: Annotated[
+        str, typer.Option(metavar="SCHEME", help="int4:32|64|128|channel, int8, bf16 or fp32.")
+    ] = "int4:128",
+    embedding: Annotated[str, typer.Option(metavar="SCHEME", help="The same, of embeddings and output head.")] = "int8",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new model.", show_default=False)] = None,
+    chunk_tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Chunk length that `precog index` takes with it, see `precog horizon`.  \\[default: the source's]",
+            min=MIN_MAX_TOKENS,
+            max=MOST_CHUNK_TOKENS,
+            show_default=False,
+        ),
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Text whose activations INT4 rounding makes up for (.txt, .jsonl).", show_default=False
+        ),
+    ] = None,
+    calibrate_tokens: Annotated[int, typer.Option(metavar="N", help="Of that text.", min=256)] = 16384,
+    compare: Annotated[
+        str | None,
+        typer.Option(metavar="S,S,…", help="Measure these schemes instead, and write nothing.", show_default=False),
+    ] = None,
+    text: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Held-out text: perplexity.", show_default=False)
+    ] = None,
+    text_tokens: Annotated[int, typer.Option(metavar="N", help="Of that text.", min=2)] = 20000,
+    squad: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SQuAD v1.1 file: EM and F1.", show_default=False)
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.")] = None,
+    seed: options.Seed = 0,
+    packed: Annotated[
+        bool, typer.Option("--packed", help="Measure with packed weights and BF16 products, not in FP32.")
+    ] = False,
+    shard_mb: Annotated[int, typer.Option(metavar="N", help="No weight file is larger.", min=1)] = 47,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Store a model's weights in fewer bits, or compare ways to."""
+    import torch
+
+    from precog.bench.machine import Machine, git_commit, versions
+    from precog.evaluate.perplexity import read_token_documents
+    from precog.evaluate.quantisation import Comparison, Trial
+    from precog.evaluate.squad_data import read_questions, sample_questions
+    from precog.text.tokenizer import load_mistral_tokenizer
+    from precog.train.quantise import calibration_rows, quantise, refuse_existing
+
+    settings = resolve({"threads": threads})
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    if (target is None) == (compare is None):
+        raise UsageError("either OUT or --compare", given="both" if target else "neither")
+    if target is not None:
+        refuse_existing(target)
+    source = _source(model)
+    tokenizer = load_mistral_tokenizer()
+    rows = None
+    if calibrate is not None:
+        rows = calibration_rows(read_token_documents(calibrate, tokenizer, calibrate_tokens), tokenizer.boundary_id)
+    measured = text is not None or squad is not None or compare is not None
+    trial = Trial(
+        documents=read_token_documents(text, tokenizer, text_tokens) if text is not None else (),
+        questions=sample_questions(read_questions(squad), limit, seed) if squad is not None else (),
+        packed=packed,
+        timed=measured,
+    )
+    comparison = Comparison(tokenizer, trial, lambda what: err.print(f"[dim]{shown(what)} …[/]"))
+    machine = Machine.here()
+    comparison.add_source(source)
+    written: str | None = None
+    for scheme in compare.split(",") if compare is not None else [matrices]:
+        err.print(f"[dim]rounding to {shown(scheme)} …[/]")
+        made = quantise(source, matrices=scheme.strip(), embedding=embedding, calibration=rows)
+        if target is not None:
+            card = made.write(
+                target,
+                name=name or f"{made.card.name}-{scheme.replace(':', '-')}",
+                chunk_tokens=chunk_tokens,
+                shard_bytes=shard_mb * 1_000_000,
+            )
+            written = card.name
+        comparison.add(made, calibrated=rows is not None and scheme.startswith("int4"))
+    report: dict[str, object] = {
+        "source": str(source),
+        "written": None if target is None else {"folder": str(target), "name": written},
+        "rows": comparison.rows,
+        "computed": "packed" if packed else "float32",
+        "questions": len(trial.questions),
+        "machine": machine.to_json(),
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+    return 0
+
+
+def _source(model: str) -> Path:
+    """A model folder; that of a training run stands for the model the run made."""
+    inside = expanded(model) / "model"
+    if not (expanded(model) / "precog.json").exists() and (inside / "precog.json").exists():
+        return inside
+    return find_model(model)
+
+
+def _print(report: dict[str, object]) -> None:
+    rows = cast(list[dict[str, object]], report["rows"])
+    for row in rows[1:]:
+        kinds = cast(list[dict[str, object]], row["kinds"])
+        if kinds:
+            table = Table("matrices", "scheme", "weights", "bytes", "relative error", title=str(row["matrices"]))
+            for kind in kinds:
+                table.add_row(
+                    str(kind["name"]).removesuffix(".weight"),
+                    str(kind["scheme"]),
+                    f"{kind['parameters']:,}",
+                    human_bytes(cast(int, kind["num_bytes"])),
+                    f"{cast(float, kind['relative_error']):.4f}",
+                )
+            out.print(table)
+    table = Table("matrices", "embedding", "bytes", "perplexity", "change", "EM", "F1", "tokens/s", "packed")
+    for row in rows:
+        perplexity = cast(dict[str, float], row.get("perplexity", {}))
+        squad = cast(dict[str, float], row.get("squad", {}))
+        rates = cast(dict[str, float], row.get("tokens_per_sec", {}))
+        change = ""
+        if perplexity and row is not rows[0]:
+            change = f"{100 * perplexity['change']:+.2f} ± {100 * perplexity['change_half_interval']:.2f} %"
+        table.add_row(
+            str(row["matrices"]) + (" calibrated" if row["calibrated"] else ""),
+            str(row["embedding"]),
+            human_bytes(cast(int, row["bytes"])),
+            f"{perplexity['value']:.3f}" if perplexity else "",
+            change,
+            f"{squad['em']:.1f}" if squad else "",
+            f"{squad['f1']:.1f}" if squad else "",
+            f"{rates['float32']:.1f}" if "float32" in rates else "",
+            f"{rates['packed']:.1f}" if "packed" in rates else "",
+        )
+    out.print(table)
+    if report["written"]:
+        folder = cast(dict[str, str], report["written"])["folder"]
+        out.print(f"written: `precog ask … --model {shown(folder)}` uses it")
