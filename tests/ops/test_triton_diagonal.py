@@ -24,9 +24,9 @@ from precog.ops.triton_diagonal import (
 )
 
 NAMES = ("states", "final", "d_v", "d_beta", "d_dt", "d_real", "d_omega", "d_initial")
-SMALL = Tiles(Tile(8, 4, 4, 1), Tile(8, 4, 2, 1))  # tiles of 16 tokens forward, 8 backward
-TALL = Tiles(Tile(16, 2, 8, 1), Tile(16, 2, 16, 1))  # 16 forward, 32 backward
-EVEN = Tiles(Tile(8, 8, 2, 1), Tile(8, 4, 4, 1))  # 16 both
+SMALL = Tiles(Tile(8, 4, 4, 1), Tile(8, 4, 2, 1, again=True))  # tiles of 16 tokens forward, 8 backward
+TALL = Tiles(Tile(16, 2, 8, 1, ahead=True), Tile(16, 2, 16, 1, ahead=True))  # 16 forward, 32 backward
+EVEN = Tiles(Tile(8, 8, 2, 1), Tile(8, 4, 4, 1, ahead=True, again=True))  # 16 both
 
 
 @contextmanager

@@ -52,14 +52,17 @@ class Tile:
         chunks: of a tile (C), each in a thread of its own.
         steps: tokens of a chunk (L), in a thread's registers.
         warps: of a program.
-        stages: tiles that are being read ahead; 1 leaves that to the other programs of a processor.
+        ahead: whether the next tile is read into registers before this one is computed; without, reading overlaps
+            only with other programs of the same processor.
+        again: whether the backward pass reads v and β a second time, from cache, rather than keep them in registers.
     """
 
     modes: int
     chunks: int
     steps: int
     warps: int
-    stages: int = 1
+    ahead: bool = False
+    again: bool = False
 
     @property
     def tokens(self) -> int:
@@ -83,8 +86,8 @@ class Tiles:
 
 
 _TABLE = (  # first row whose number of programs of 32 modes is reached; the last fits all
-    (264, Tiles(Tile(32, 8, 16, 4), Tile(32, 8, 8, 4))),
-    (0, Tiles(Tile(16, 32, 8, 8, 3), Tile(16, 32, 8, 8, 2))),
+    (264, Tiles(Tile(32, 8, 8, 4), Tile(32, 8, 8, 4, again=True))),
+    (0, Tiles(Tile(16, 32, 8, 8, ahead=True), Tile(16, 32, 8, 8, ahead=True, again=True))),
 )
 
 
@@ -187,10 +190,37 @@ def _load(pointer, here, EVEN: tl.constexpr):
 
 @triton.jit
 @no_type_check
+def _rows(
+    v, beta, dt, d_states, token, left, inside, inside_dt, known,
+    M: tl.constexpr, G: tl.constexpr, L: tl.constexpr, EVEN: tl.constexpr, GRADIENT: tl.constexpr,
+):  # fmt: skip
+    """Δ, v, β (and the states' gradient) of each chunk's tokens as they lie in memory: 5 (7) tensors a token."""
+    wide = token * (2 * M) + inside
+    narrow = token * G + inside_dt
+    rows = ()
+    for l in tl.static_range(L):
+        here = (left > l) & known
+        rows = rows + (
+            _load(dt + narrow + l * G, here, EVEN),
+            _load(v + wide + l * 2 * M, here, EVEN),
+            _load(v + wide + l * 2 * M + M, here, EVEN),
+            _load(beta + wide + l * 2 * M, here, EVEN),
+            _load(beta + wide + l * 2 * M + M, here, EVEN),
+        )
+        if GRADIENT:
+            rows = rows + (
+                _load(d_states + wide + l * 2 * M, here, EVEN),
+                _load(d_states + wide + l * 2 * M + M, here, EVEN),
+            )
+    return rows
+
+
+@triton.jit(do_not_specialize=["length"])
+@no_type_check
 def _forward(
     v, beta, dt, real, omega, initial, resets, states, final, entering, length,
     M: tl.constexpr, MPG: tl.constexpr, BM: tl.constexpr, C: tl.constexpr, L: tl.constexpr, SAVE: tl.constexpr,
-    COMPLEX: tl.constexpr, INITIAL: tl.constexpr, RESETS: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
+    COMPLEX: tl.constexpr, INITIAL: tl.constexpr, RESETS: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     N: tl.constexpr = 2 * M
     G: tl.constexpr = M // MPG
@@ -214,29 +244,36 @@ def _forward(
     slots = tl.cdiv(length, SAVE)
     inside = chunk * L * N + m
     inside_dt = chunk * L * G + m // MPG
-    for tile in tl.range(0, tl.cdiv(length, TOKENS), num_stages=STAGES):
+    tiles = tl.cdiv(length, TOKENS)
+    left = length - chunk * L
+    if AHEAD:
+        coming = _rows(v, beta, dt, v, row * length, left, inside, inside_dt, known, M, G, L, EVEN, False)
+    for tile in range(tiles):
         start = row * length + tile * TOKENS
         wide = start * N + inside
-        narrow = start * G + inside_dt
         left = length - tile * TOKENS - chunk * L
+        if AHEAD:
+            rows = coming
+            then = tl.minimum(tile + 1, tiles - 1) * TOKENS  # at the end the last tile again, from cache
+            coming = _rows(
+                v, beta, dt, v, row * length + then, length - then - chunk * L, inside, inside_dt, known,
+                M, G, L, EVEN, False,
+            )  # fmt: skip
+        else:
+            rows = _rows(v, beta, dt, v, start, left, inside, inside_dt, known, M, G, L, EVEN, False)
         ar, ai, ur, ui = (), (), (), ()
         hr = tl.where(chunk == 0, carry_r, 0.0)
         hi = tl.where(chunk == 0, carry_i, 0.0)
         pr, pi = one, zero
         for l in tl.static_range(L):
-            here = (left > l) & known
-            step = _load(dt + narrow + l * G, here, EVEN)
-            vr = _load(v + wide + l * N, here, EVEN).to(tl.float32)
-            vi = _load(v + wide + l * N + M, here, EVEN).to(tl.float32)
-            br = _load(beta + wide + l * N, here, EVEN).to(tl.float32)
-            bi = _load(beta + wide + l * N + M, here, EVEN).to(tl.float32)
+            step = rows[5 * l]
             xr, xi = _decay(step, rate, speed, COMPLEX)
             if RESETS:
                 reset = _load(resets + start + chunk * L + l, left > l, EVEN)
                 xr = tl.where(reset != 0, 0.0, xr)
                 xi = tl.where(reset != 0, 0.0, xi)
-            yr = step * (br * vr)
-            yi = step * (bi * vi)
+            yr = step * (rows[5 * l + 3].to(tl.float32) * rows[5 * l + 1].to(tl.float32))
+            yi = step * (rows[5 * l + 4].to(tl.float32) * rows[5 * l + 2].to(tl.float32))
             hr, hi = _times(xr, xi, hr, hi, COMPLEX)
             hr += yr
             hi += yi
@@ -267,13 +304,13 @@ def _forward(
     tl.store(final + row * N + M + m, carry_i, mask=known)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 @no_type_check
 def _backward(
     v, beta, dt, real, omega, resets, entering, d_states, d_final,
     d_v, d_beta, d_dt, d_real, d_omega, d_initial, length,
     M: tl.constexpr, MPG: tl.constexpr, BM: tl.constexpr, C: tl.constexpr, L: tl.constexpr,
-    COMPLEX: tl.constexpr, RESETS: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
+    COMPLEX: tl.constexpr, RESETS: tl.constexpr, EVEN: tl.constexpr, AHEAD: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
     N: tl.constexpr = 2 * M
     G: tl.constexpr = M // MPG
@@ -298,44 +335,53 @@ def _backward(
     inside = chunk * L * N + m
     inside_dt = chunk * L * G + m // MPG
     inside_group = chunk * L * G + group
-    for number in tl.range(0, tiles, num_stages=STAGES):
+    if AHEAD:
+        then = (tiles - 1) * TOKENS
+        coming = _rows(
+            v, beta, dt, d_states, row * length + then, length - then - chunk * L, inside, inside_dt, known,
+            M, G, L, EVEN, True,
+        )  # fmt: skip
+    for number in range(tiles):
         tile = tiles - 1 - number
         start = row * length + tile * TOKENS
         wide = start * N + inside
-        narrow = start * G + inside_dt
         left = length - tile * TOKENS - chunk * L
+        if AHEAD:
+            rows = coming
+            then = tl.maximum(tile - 1, 0) * TOKENS  # at the end the first tile again, from cache
+            coming = _rows(
+                v, beta, dt, d_states, row * length + then, length - then - chunk * L, inside, inside_dt, known,
+                M, G, L, EVEN, True,
+            )  # fmt: skip
+        else:
+            rows = _rows(v, beta, dt, d_states, start, left, inside, inside_dt, known, M, G, L, EVEN, True)
         slot = (row * tiles + tile) * N + m
         start_r = tl.load(entering + slot, mask=known, other=0.0)
         start_i = tl.load(entering + slot + M, mask=known, other=0.0)
-        ar, ai, steps, vrs, vis, brs, bis, drs, dis = (), (), (), (), (), (), (), (), ()
+        ar, ai, ur, ui = (), (), (), ()
         hr = tl.where(chunk == 0, start_r, 0.0)
         hi = tl.where(chunk == 0, start_i, 0.0)
         pr, pi = one, zero
         for l in tl.static_range(L):
-            here = (left > l) & known
-            step = _load(dt + narrow + l * G, here, EVEN)
-            vr = _load(v + wide + l * N, here, EVEN)
-            vi = _load(v + wide + l * N + M, here, EVEN)
-            br = _load(beta + wide + l * N, here, EVEN)
-            bi = _load(beta + wide + l * N + M, here, EVEN)
-            dr = _load(d_states + wide + l * N, here, EVEN)
-            di = _load(d_states + wide + l * N + M, here, EVEN)
+            step = rows[7 * l]
             xr, xi = _decay(step, rate, speed, COMPLEX)
             if RESETS:
                 reset = _load(resets + start + chunk * L + l, left > l, EVEN)
                 xr = tl.where(reset != 0, 0.0, xr)
                 xi = tl.where(reset != 0, 0.0, xi)
             hr, hi = _times(xr, xi, hr, hi, COMPLEX)
-            hr += step * (br.to(tl.float32) * vr.to(tl.float32))
-            hi += step * (bi.to(tl.float32) * vi.to(tl.float32))
+            yr = step * (rows[7 * l + 3].to(tl.float32) * rows[7 * l + 1].to(tl.float32))
+            yi = step * (rows[7 * l + 4].to(tl.float32) * rows[7 * l + 2].to(tl.float32))
+            hr += yr
+            hi += yi
             pr, pi = _times(xr, xi, pr, pi, COMPLEX)
-            ar, ai, steps = ar + (xr,), ai + (xi,), steps + (step,)
-            vrs, vis, brs, bis = vrs + (vr,), vis + (vi,), brs + (br,), bis + (bi,)
-            drs, dis = drs + (dr,), dis + (di,)
+            ar, ai, ur, ui = ar + (xr,), ai + (xi,), ur + (yr,), ui + (yi,)
         cr = tl.where(chunk == C - 1, carry_r, 0.0)
         ci = tl.where(chunk == C - 1, carry_i, 0.0)
         for l in tl.static_range(L - 1, -1, -1):
-            cr, ci = _times(ar[l], -ai[l], cr + drs[l].to(tl.float32), ci + dis[l].to(tl.float32), COMPLEX)
+            cr, ci = _times(
+                ar[l], -ai[l], cr + rows[7 * l + 5].to(tl.float32), ci + rows[7 * l + 6].to(tl.float32), COMPLEX
+            )
         in_r, in_i, _, _ = _scan(pr, pi, hr, hi, one, zero, BM, C, COMPLEX, False)
         hr = tl.where(chunk == 0, start_r, in_r)
         hi = tl.where(chunk == 0, start_i, in_i)
@@ -348,15 +394,24 @@ def _backward(
         for l in tl.static_range(L):
             kr, ki = _times(ar[l], ai[l], hr, hi, COMPLEX)
             krs, kis = krs + (kr,), kis + (ki,)
-            hr = kr + steps[l] * (brs[l].to(tl.float32) * vrs[l].to(tl.float32))
-            hi = ki + steps[l] * (bis[l].to(tl.float32) * vis[l].to(tl.float32))
+            hr = kr + ur[l]
+            hi = ki + ui[l]
         for l in tl.static_range(L - 1, -1, -1):
-            gr = cr + drs[l].to(tl.float32)
-            gi = ci + dis[l].to(tl.float32)
+            here = (left > l) & known
+            gr = cr + rows[7 * l + 5].to(tl.float32)
+            gi = ci + rows[7 * l + 6].to(tl.float32)
             cr, ci = _times(ar[l], -ai[l], gr, gi, COMPLEX)
-            vr, vi = vrs[l].to(tl.float32), vis[l].to(tl.float32)
-            br, bi = brs[l].to(tl.float32), bis[l].to(tl.float32)
-            step = steps[l]
+            step = rows[7 * l]
+            if AGAIN:
+                vr = _load(v + wide + l * N, here, EVEN).to(tl.float32)
+                vi = _load(v + wide + l * N + M, here, EVEN).to(tl.float32)
+                br = _load(beta + wide + l * N, here, EVEN).to(tl.float32)
+                bi = _load(beta + wide + l * N + M, here, EVEN).to(tl.float32)
+            else:
+                vr = rows[7 * l + 1].to(tl.float32)
+                vi = rows[7 * l + 2].to(tl.float32)
+                br = rows[7 * l + 3].to(tl.float32)
+                bi = rows[7 * l + 4].to(tl.float32)
             zr = gr * krs[l] + gi * kis[l]
             slope = zr * rate + gr * (br * vr) + gi * (bi * vi)
             sum_r += step * zr
@@ -366,23 +421,21 @@ def _backward(
                 sum_i -= step * zi
             gr *= step
             gi *= step
-            total = slope
             if MPG > 1:
-                total = tl.sum(tl.reshape(slope, (BM // MPG, MPG, C)), axis=1)
-            at = d_dt + start * G + inside_group + l * G
+                slope = tl.sum(tl.reshape(slope, (BM // MPG, MPG, C)), axis=1)
+            steps = d_dt + start * G + inside_group + l * G
             if EVEN:
                 tl.store(d_v + wide + l * N, gr * br)
                 tl.store(d_v + wide + l * N + M, gi * bi)
                 tl.store(d_beta + wide + l * N, gr * vr)
                 tl.store(d_beta + wide + l * N + M, gi * vi)
-                tl.store(at, total)
+                tl.store(steps, slope)
             else:
-                here = (left > l) & known
                 tl.store(d_v + wide + l * N, gr * br, mask=here)
                 tl.store(d_v + wide + l * N + M, gi * bi, mask=here)
                 tl.store(d_beta + wide + l * N, gr * vr, mask=here)
                 tl.store(d_beta + wide + l * N + M, gi * vi, mask=here)
-                tl.store(at, total, mask=(left > l) & (group < G))
+                tl.store(steps, slope, mask=(left > l) & (group < G))
     tl.store(d_initial + row * N + m, carry_r, mask=known)
     tl.store(d_initial + row * N + M + m, carry_i, mask=known)
     mode = block * BM + tl.arange(0, BM)
@@ -441,7 +494,7 @@ def launch_forward(
             INITIAL=initial is not None,
             RESETS=resets is not None,
             EVEN=length % tile.tokens == 0 and modes % tile.modes == 0,
-            STAGES=tile.stages,
+            AHEAD=tile.ahead,
             num_warps=tile.warps,
         )
     return states, final, entering
@@ -496,7 +549,8 @@ def launch_backward(
             COMPLEX=omega is not None,
             RESETS=resets is not None,
             EVEN=length % tile.tokens == 0 and modes % tile.modes == 0,
-            STAGES=tile.stages,
+            AHEAD=tile.ahead,
+            AGAIN=tile.again,
             num_warps=tile.warps,
         )
     return d_v, d_beta, d_dt, d_real.sum(0), d_omega if omega is None else d_omega.sum(0), d_initial
