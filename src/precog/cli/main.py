@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),
     "quantize": ("precog.cli.quantize:quantize", "Store a model in fewer bits, and say what that costs and brings."),
     "horizon": ("precog.cli.horizon:horizon", "Measure how far back a model remembers, and propose a chunk length."),
-    "train": ("precog.cli.train:train", "Train a model."),
+    "train": ("precog.cli.train:app", "Train a model, or go on with one on your own examples."),
     "train-data": ("precog.cli.train_data:train_data", "Prepare data to train on."),
 }
 """Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
@@ -152,6 +152,8 @@ def _help() -> str:
 
 def _report(error: PrecogError, arguments: Sequence[str]) -> int:
     """One line on stderr; with --json the error object, last on stdout."""
+    if os.environ.get("RANK", "0") != "0":  # one of several processes of a run: the first one speaks for all
+        return error.exit_status
     print(f"precog: {visible(' '.join(str(error).split()))}", file=sys.stderr)
     _report_json(error, arguments)
     if _debugging():
@@ -186,6 +188,8 @@ def _interrupted(arguments: Sequence[str]) -> int:
     after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
     error = PrecogError("interrupted", hint="what was acknowledged is kept, run it again to go on")
     error.code = "interrupted"
+    if os.environ.get("RANK", "0") != "0":
+        return INTERRUPTED
     print(f"{after_echo}precog: {error}", file=sys.stderr)
     _report_json(error, arguments)
     return INTERRUPTED
