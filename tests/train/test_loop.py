@@ -1,18 +1,23 @@
 """A run is reproducible, resumes to the same losses, and refuses what it cannot trust."""
 
 import contextlib
+import dataclasses
 import json
+import signal
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.errors import StorageError, TrainingError
 from precog.train.checkpoint import latest_checkpoint, save_checkpoint
-from precog.train.loop import Run, learning_rate_factor
+from precog.train.interrupt import TrainingInterrupted
+from precog.train.loop import Run
 from precog.train.settings import TrainSettings
+from precog.train.speed import Speed, body_parameters, peak_flops_per_sec
 
 CONFIG = TennsConfig(
     width=16,
@@ -91,31 +96,185 @@ def test_the_loss_falls(tmp_path):
     assert losses[60] < 0.9 * losses[1]
 
 
-def test_a_run_with_other_settings_is_not_resumed(tmp_path):
+def test_a_run_with_other_settings_shape_or_processes_is_not_resumed(tmp_path, monkeypatch):
     run(tmp_path / "run", Pairs())
-    with pytest.raises(TrainingError, match="another settings"):
-        run(tmp_path / "run", Pairs(), TrainSettings(**{**SETTINGS.__dict__, "lr": 1e-4}))
+    with pytest.raises(TrainingError, match="another settings") as error:
+        run(tmp_path / "run", Pairs(), varied(lr=1e-4))
+    assert error.value.given == '{"lr": 0.0001}'
+    assert error.value.expected == '{"lr": 0.0015}'
+    with pytest.raises(TrainingError, match="another config"):
+        run(tmp_path / "run", Pairs(), config=dataclasses.replace(CONFIG, kernel=3))
+    path = latest_checkpoint(tmp_path / "run") / "record.json"
+    path.write_text(path.read_text().replace('"world": 1', '"world": 4'))
+    with pytest.raises(TrainingError, match="another world; given: 1; expected: 4"):
+        run(tmp_path / "run", Pairs())
+    path.write_text("{")
+    with pytest.raises(TrainingError, match="damaged"):
+        run(tmp_path / "run", Pairs())
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_checkpoint(tmp_path):
+def varied(**values):
+    return dataclasses.replace(SETTINGS, **values)
+
+
+@pytest.mark.parametrize("poison", ["loss", "gradient"])
+def test_a_loss_that_is_not_finite_stops_before_the_step_and_names_the_batch(tmp_path, poison):
     folder = tmp_path / "run"
     folder.mkdir()
-    training = Run(build(CONFIG), SETTINGS, folder, torch.device("cpu"))
+    settings = varied(accumulate=2, ema=0.9)
+    training = Run(build(CONFIG), settings, folder, torch.device("cpu"))
+    inner = training.scoring
 
-    class Poisoned(Pairs):
-        def batch(self, step):
-            if step == 5:
-                with torch.no_grad():
-                    training.model.norm.weight.fill_(float("nan"))
-            return super().batch(step)
+    class Poisoned:
+        def loss(self, arrays, number, weights):
+            compute = inner.loss(arrays, number, weights)
+            if number != 11:
+                return compute
 
-    with pytest.raises(TrainingError, match="not finite"):
-        training.train(Poisoned())
-    kept = latest_checkpoint(folder)
-    if kept is not None:
-        from safetensors.torch import load_file
+            def poisoned(model):
+                loss, found = compute(model)
+                if poison == "loss":
+                    return loss * float("inf"), found
+                loss.register_hook(lambda gradient: gradient * float("nan"))
+                return loss, found
 
-        assert all(torch.isfinite(t).all() for t in load_file(kept / "model.safetensors").values())
+            return poisoned
+
+    training.scoring = Poisoned()
+    before = {}
+    update = training._update
+
+    def remembered(factor, step):
+        update(factor, step)
+        before.update({name: value.clone() for name, value in training.model.state_dict().items()})
+
+    training._update = remembered
+    with pytest.raises(TrainingError, match="not finite") as error:
+        training.train(Pairs())
+    said = str(error.value)
+    assert "step 6" in said
+    assert str(folder / "step-00000004") in said
+    assert all(torch.equal(before[name], value) for name, value in training.model.state_dict().items())
+    note = json.loads((folder / "bad_batch.json").read_text())
+    assert note["step"] == 6
+    numbers = [batch["micro_batch"] for batch in note["micro_batches"]]
+    assert numbers == ([11] if poison == "loss" else [10, 11])
+    assert note["micro_batches"][-1]["source"] == [0, 0, 0, 0]
+    assert note["micro_batches"][-1]["first_tokens"] == Pairs().batch(11)["context"].tolist()
+    for file in ("model", "average"):
+        kept = load_file(folder / "step-00000004" / f"{file}.safetensors")
+        assert all(torch.isfinite(t).all() for t in kept.values())
+    resumed, _ = run(folder, Pairs(), settings)
+    assert list(resumed) == list(range(1, 9))
+
+
+def test_micro_batches_are_one_batch(tmp_path):
+    class Halves(Pairs):
+        def batch(self, number):
+            whole = super().batch(number // 2)
+            chunks, rows = (slice(0, 2), slice(0, 4)) if number % 2 == 0 else (slice(2, 4), slice(4, 8))
+            cut = {name: array[chunks if name in ("context", "context_len", "source") else rows]
+                   for name, array in whole.items()}  # fmt: skip
+            cut["owner"] = cut["owner"] - cut["owner"].min()
+            return cut
+
+    values = {"optimiser": "adamw", "unanswerable": 0.0, "question_weight": 0.0}
+    whole, model = run(tmp_path / "whole", Pairs(), varied(**values))
+    halves, other = run(tmp_path / "halves", Halves(), varied(accumulate=2, **values))
+    assert halves == pytest.approx(whole, abs=1e-5)
+    again, recomputed = run(tmp_path / "recomputed", Pairs(), varied(recompute=True, **values))
+    assert again == pytest.approx(whole, abs=1e-6)
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[name], weight, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(recomputed.state_dict()[name], weight, rtol=1e-4, atol=1e-6)
+
+
+def test_a_signal_ends_the_run_after_the_step_and_it_resumes(tmp_path):
+    expected, _ = run(tmp_path / "whole", Pairs())
+    folder = tmp_path / "cut"
+    folder.mkdir()
+    training = Run(build(CONFIG, SETTINGS.seed), SETTINGS, folder, torch.device("cpu"), on_progress=terminate_at(3))
+    with pytest.raises(TrainingInterrupted, match="after step 4") as error:
+        training.train(Pairs())
+    assert error.value.exit_status == 130
+    assert latest_checkpoint(folder).name == "step-00000004"
+    resumed, _ = run(folder, Pairs())
+    assert resumed == expected
+
+
+def terminate_at(step):
+    def told(done, total, metrics):
+        assert total == SETTINGS.steps
+        assert metrics["step"] == done
+        if done == step:
+            signal.raise_signal(signal.SIGTERM)
+
+    return told
+
+
+def test_the_metrics_hold_every_step_once(tmp_path):
+    folder = tmp_path / "run"
+    run(folder, Pairs(stop_at=7))
+    path = folder / "metrics.jsonl"
+    assert len(path.read_text().splitlines()) == 7
+    with path.open("a") as file:
+        file.write('{"step": 6, "loss"')  # cut off by a power failure
+    losses, _ = run(folder, Pairs())
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(1, 9))
+    assert list(losses) == list(range(1, 9))
+    assert [line["tokens_seen"] for line in lines] == [(4 * 9 + 8 * 4) * step for step in range(1, 9)]
+
+
+def test_the_average_forgets_its_beginning(tmp_path):
+    folder = tmp_path / "run"
+    run(folder, Pairs(), varied(ema=0.5, save_every_steps=1))
+    training = Run(build(CONFIG), varied(ema=0.5), tmp_path, torch.device("cpu"))
+    average = training.average
+    start = {name: value.clone() for name, value in average.values.items()}
+    with torch.no_grad():
+        for parameter in training.model.parameters():
+            parameter += 1.0
+    average.update(0)  # d = 1/10
+    for name, value in average.values.items():
+        torch.testing.assert_close(value, start[name] + 0.9)
+    average.update(100)  # d = 1/2
+    for name, value in average.values.items():
+        torch.testing.assert_close(value, start[name] + 0.95)
+    kept = {name: value.clone() for name, value in training.model.state_dict().items()}
+    with training.averaged():
+        for name, value in training.model.state_dict().items():
+            torch.testing.assert_close(value, start[name] + 0.95)
+    assert all(torch.equal(kept[name], value) for name, value in training.model.state_dict().items())
+
+
+def test_frozen_weights_stay(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    model = build(CONFIG)
+    for parameter in model.blocks.parameters():
+        parameter.requires_grad_(False)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    Run(model, varied(ema=0.5), folder, torch.device("cpu")).train(Pairs())
+    changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed == {"embedding.weight", "norm.weight"}
+
+
+def test_speed_counts_model_arithmetic(monkeypatch):
+    model = build(CONFIG)
+    assert body_parameters(model) == model.num_parameters() - 64 * 16
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 7)
+    speed = Speed(100_000, torch.device("cuda"), 2)
+    speed.add(10**12, 2 * 10**12)
+    speed._began -= 1000.0
+    values = speed.read()
+    assert values["mfu"] == pytest.approx(6 * 100_000 * 10**9 / (2 * 989e12), rel=1e-2)
+    assert values["padded_tokens_per_sec"] == pytest.approx(2 * values["tokens_per_sec"])
+    assert values["peak_memory_bytes"] == 7
+    assert peak_flops_per_sec(torch.device("cpu")) is None
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "Some other card")
+    assert peak_flops_per_sec(torch.device("cuda")) is None
 
 
 def test_a_damaged_checkpoint_is_one_clear_error(tmp_path):
@@ -141,9 +300,23 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(tmp_path, monkey
     assert not list(folder.glob(".*partial"))
 
 
-def test_schedule_warms_up_and_ends_at_the_floor():
-    settings = TrainSettings(steps=100, warmup_steps=10, final_lr_fraction=0.1)
-    factors = [learning_rate_factor(settings, step, step / 100) for step in range(100)]
-    assert factors[0] == pytest.approx(0.1, abs=0.01)
-    assert max(factors) == pytest.approx(1.0, abs=0.03)
-    assert learning_rate_factor(settings, 99, 1.0) == pytest.approx(0.1)
+def test_a_full_disk_in_a_run_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    saved = []
+
+    def full_later(tensors, path):
+        if len(saved) >= 2:
+            path.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        saved.append(path)
+        save_file(tensors, path)
+
+    monkeypatch.setattr("precog.train.checkpoint.save_file", full_later)
+    with pytest.raises(StorageError, match=r"No space left on device.*free some space and resume"):
+        run(folder, Pairs())
+    assert latest_checkpoint(folder).name == "step-00000004"
+    assert not list(folder.glob(".*partial"))
+    monkeypatch.undo()
+    losses, _ = run(folder, Pairs())
+    expected, _ = run(tmp_path / "whole", Pairs())
+    assert losses == expected
