@@ -94,7 +94,7 @@ def prepare_folder(
     """Prepare whatever a folder holds, once: a folder that has not changed is found prepared.
 
     Args:
-        folder: raw files, read recursively.
+        folder: raw files, read recursively; or one file.
         out: where prepared folders are kept, each under a fingerprint of the files' names, sizes, times and the seed.
         seed: source of every choice.
         workers: processes.
@@ -107,10 +107,13 @@ def prepare_folder(
         InputError: the folder holds nothing to train on, or a file cannot be read.
         StorageError: the output cannot be written.
     """
-    if not folder.is_dir():
-        raise InputError("there is no such folder of training data", given=folder)
     inside = out.resolve()
-    files = [path for path in data_files(folder) if not path.resolve().is_relative_to(inside)]
+    if folder.is_file():
+        folder, files = folder.parent, [folder]
+    elif folder.is_dir():
+        files = [path for path in data_files(folder) if not path.resolve().is_relative_to(inside)]
+    else:
+        raise InputError("there is no such folder of training data", given=folder)
     if not files:
         raise InputError("the folder holds no text to train on", given=folder)
     target = out / f"data-{_fingerprint(folder, files, seed)}"
