@@ -52,9 +52,10 @@ def _runs(turns: tuple[Turn, ...], rng: random.Random) -> Iterator[list[Turn]]:
         length = len(turn.speaker) + len(turn.text) + 3
         if run and size + length > limit:
             yield run
-            run = run[-1:] if len(run) > 2 and rng.random() < 0.5 else []
-            size = sum(len(t.speaker) + len(t.text) + 3 for t in run)
             limit = rng.uniform(0.6, 1) * _MAX_CHARS
+            last = len(run[-1].speaker) + len(run[-1].text) + 3
+            again = len(run) > 2 and last + length <= limit and rng.random() < 0.5
+            run, size = (run[-1:], last) if again else ([], 0)
         if length <= _MAX_CHARS:
             run.append(turn)
             size += length

@@ -93,19 +93,21 @@ def reword(question: str, rng: random.Random, share: float = 0.6) -> str:
     """Replace words by others of the same meaning and form, numerals by digits and digits by numerals."""
     words = question.split(" ")
     out: list[str] = []
+    helped = False  # whether "did" or "does" stands before, which makes a later verb a base form
     for i, word in enumerate(words):
         body = word.rstrip("?,.;:")
         tail = word[len(body) :]
         before = words[i - 1].lower() if i else ""
         after = words[i + 1].lower() if i + 1 < len(words) else ""
-        other = _other(body, before, after, rng) if i and before != "how" and rng.random() < share else None
+        other = _other(body, before, after, helped, rng) if i and before != "how" and rng.random() < share else None
         if other and before in ("a", "an") and (other[0] in "aeiou") != (body[0] in "aeiou"):
             out[-1] = "an" if other[0] in "aeiou" else "a"
         out.append((other or body) + tail)
+        helped = helped or word in ("did", "do", "does")
     return " ".join(out)
 
 
-def _other(word: str, before: str, after: str, rng: random.Random) -> str | None:
+def _other(word: str, before: str, after: str, helped: bool, rng: random.Random) -> str | None:
     if word in NUMERALS:
         return NUMERALS[word]
     if word in _DIGITS and after.isalpha():
@@ -117,7 +119,7 @@ def _other(word: str, before: str, after: str, rng: random.Random) -> str | None
     if before in _NOUN_AFTER or before in OTHER_WORDINGS:
         found = NOUN_WORDINGS.get(word, ()) if after not in ("of",) or before != "a" else ()
     if not found and after not in _PARTICLES:
-        if before in _BASE_AFTER:
+        if before in _BASE_AFTER or (helped and before not in _NOUN_AFTER and word in VERB_WORDINGS):
             found = VERB_WORDINGS.get(word, ())
         elif before in _BE_HAVE:
             found = PARTICIPLE_WORDINGS.get(word, ())

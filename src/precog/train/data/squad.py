@@ -97,7 +97,8 @@ def _placed(paragraph: Paragraph) -> list[Ask]:
         if not answer:
             asks.append(Ask(question.strip(), 0, 0, Kind.UNANSWERABLE))
             continue
-        start = locate(paragraph.text, question, answer) if offset is None else offset
+        told = offset is not None and paragraph.text[offset : offset + len(answer)] == answer
+        start = offset if told and offset is not None else locate(paragraph.text, question, answer)
         if start >= 0 and answer.strip():
             start += len(answer) - len(answer.lstrip())
             asks.append(Ask(question.strip(), start, start + len(answer.strip()), Kind.SQUAD))
