@@ -45,8 +45,8 @@ def content_words(text: str) -> set[str]:
     return {w for w in _WORD.findall(text.lower()) if w not in FUNCTION_WORDS and w not in _ASKED_FOR}
 
 
-def thin(question: str, rng: random.Random) -> str:
-    """Drop 30 to 60 % of the content words, with the small words that lead to them; three to six stay.
+def thin(question: str, rng: random.Random, least: float = 0.3, most: float = 0.6) -> str:
+    """Drop 30 to 60 % of the content words, or another share, with the small words before them; three to six stay.
 
     Names and numbers are dropped half as often as other words. The question words, what they ask for and a blank stay.
     """
@@ -60,8 +60,8 @@ def thin(question: str, rng: random.Random) -> str:
         units.pop()
     fixed = [_fixed(unit) or (_is_verb(unit[-1]) and rng.random() < 0.8) for unit in units]
     movable = [i for i in range(1, len(units)) if not fixed[i] and not (fixed[i - 1] and i + 1 == len(units))]
-    least = rng.randint(3, 6)
-    count = min(len(movable) - 1, len(units) - least, round(len(units) * rng.uniform(0.3, 0.6)))
+    room = min(len(movable) - 1, len(units) - rng.randint(3, 6))
+    count = min(room, round(len(units) * rng.uniform(least, most)))
     if count < 1:
         return question
     weights = {

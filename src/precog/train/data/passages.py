@@ -1,6 +1,7 @@
 """From a document's paragraphs to passages with questions made from their own text."""
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 
 from precog.train.data.cloze import BLANK, make_cloze
@@ -15,6 +16,7 @@ from precog.train.data.wh import make_wh
 
 __all__ = ["chunk_document", "make_passage"]
 
+_ADJECTIVE = re.compile(r"\S+$|\S+(?:ic|al|ous|ive|ful|able|ible|less|ary|ed|ing|ent|ant) (?:in|of|for|and) ")
 _MAX_CHARS = 980
 _WEIGHTS = {
     SpanType.PHRASE: 0.8,
@@ -129,8 +131,8 @@ def make_passage(
 
 
 def _is_predicate(sentence: str, span: Span) -> bool:
-    """Whether a lone word follows a form of "be": an adjective or a participle, which nobody asks for."""
-    if span.type is not SpanType.PHRASE or " " in sentence[span.start : span.stop]:
+    """Whether a word follows a form of "be": an adjective or a participle, which nobody asks for."""
+    if span.type is not SpanType.PHRASE or not _ADJECTIVE.match(sentence[span.start : span.stop]):
         return False
     return sentence[: span.start].endswith((" is ", " are ", " was ", " were ", " be ", " been "))
 
@@ -141,7 +143,7 @@ def _harder(question: str, index: int, words: Sequence[set[str]], rng: random.Ra
     if draw < 0.3:
         return question
     if draw < (0.7 if BLANK in question else 0.45):
-        thinned = thin(question, rng)
+        thinned = thin(question, rng) if BLANK in question else thin(question, rng, 0.15, 0.35)
         kept = content_words(thinned)
         scores = [len(kept & sentence) for sentence in words]
         best = scores[index]

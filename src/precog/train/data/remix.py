@@ -88,7 +88,7 @@ def _asked_anew(question: str, passage: Passage, ask: Ask, rng: random.Random) -
     new = question
     draw = rng.random()
     if draw < 0.12:
-        new = thin(new, rng)
+        new = thin(new, rng, 0.15, 0.4)
     elif draw < 0.35:
         new = reword(recast(new, rng), rng, 0.5)
     new = careless(new, rng)

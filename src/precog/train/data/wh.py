@@ -6,6 +6,7 @@ ask in. Some come out clumsy, which harms less than asking always alike.
 
 import random
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from precog.train.data.spans import SpanType
@@ -57,6 +58,7 @@ _FRONTS: dict[SpanType, tuple[str, ...]] = {
     SpanType.PHRASE: ("what",),
     SpanType.REASON: ("why", "for what reason"),
 }
+_CLAUSES = frozenset(words("which who whom whose that whether because until unless since"))
 _SUBJECTS = frozenset(word.lower() for word in PRONOUNS)
 _NO_SUBJECT = frozenset(
     words("which who that whom whose but not nor when where while whilst although though if because to than")
@@ -199,7 +201,7 @@ def _left(text: str, subject: str, rng: random.Random) -> list[str] | None:
         if found and rng.random() < chance and _is_clause(tail.split()):
             text = tail
     words = text.replace('"', "").replace("“", "").replace("”", "").split()
-    if words and words[0].lower() in CLAUSE_OPENERS:
+    while words and words[0].lower() in CLAUSE_OPENERS:
         words = words[1:]
     if words and subject and words[0] in PRONOUNS:
         words[:1] = subject.split()
@@ -228,11 +230,14 @@ def _right(text: str, rng: random.Random) -> str:
     text = f" {text}" if text[:1] == "," else text
     if text[:2] in ("'s", "’s"):
         text = text[2:] if rng.random() < 0.5 else text
-    if rng.random() < 0.85:
+    if rng.random() < 0.95:
         cut = _RIGHT_CUT.search(text, 2)
         if cut:
             text = text[: cut.start()]
-    return " ".join(["", *text.split()[:14]])
+    found = text.split()[:14]
+    while len(text.split()) > 14 and found and (found[-1] in FUNCTION_WORDS or found[-1][0] in "(“"):
+        found.pop()  # cut within a phrase
+    return " ".join(["", *found])
 
 
 def _named(answer: str, left: list[str], front: str, rng: random.Random) -> str:
@@ -287,7 +292,7 @@ def _ordered(left: list[str], right: str, front: str, kind: SpanType, rng: rando
             front = {"when": "what year", "where": "what place", "why": "what reason"}.get(
                 front, front.split(" ", 1)[-1]
             )
-    if right.strip() and right.split()[0] not in PREPOSITIONS | _AFTER:
+    if (right.strip() and right.split()[0] not in PREPOSITIONS | _AFTER) or not _has_main_verb(left):
         return ""  # the question word in the midst of a sentence: nobody asks so
     front = "whom" if front == "who" and preposition and rng.random() < 0.5 else front
     return f"{' '.join(left)} {front} {right}"
@@ -299,14 +304,14 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
             auxiliary, rest = _HAVE[word], ["have", *left[index + 1 :]]
         elif word in AUXILIARIES:
             auxiliary, rest = word, left[index + 1 :]
-        elif word in IRREGULAR or _is_past(word, left, index):
+        elif _is_past(word, left, index):
             auxiliary, rest = "did", [base_form(word), *left[index + 1 :]]
         elif word in PRESENT:
             auxiliary, rest = "does", [PRESENT[word], *left[index + 1 :]]
         else:
             continue
         subject = left[:index]
-        if not _is_subject(subject):
+        if not _is_subject(subject) or not _is_simple(rest):
             return ""
         if preposition and rest:
             fronted = front.split()[0] in ("in", "on", "for", "when", "where", "why")
@@ -322,12 +327,27 @@ def _inverted(left: list[str], right: str, front: str, preposition: str, kind: S
 
 def _is_past(word: str, left: list[str], index: int) -> bool:
     """Whether a word in "-ed" is a clause's verb, not a participle beside a noun."""
-    if len(word) < 4 or not word.endswith("ed") or "-" in word:
+    if word not in IRREGULAR and (len(word) < 4 or not word.endswith("ed") or "-" in word):
         return False
     previous = left[index - 1].lower()
     if previous in FUNCTION_WORDS and previous not in _SUBJECTS:
         return False
     return not any(w in AUXILIARIES or w in PRESENT for w in left[index + 1 :])
+
+
+def _is_simple(rest: list[str]) -> bool:
+    """Whether what stands between the verb and the answer opens no clause and no list."""
+    return not any(w in _CLAUSES or w.endswith((",", ";", ":")) for w in rest[:-1]) and (
+        not rest or rest[-1] not in _CLAUSES
+    )
+
+
+def _has_main_verb(words: list[str]) -> bool:
+    """Whether some words hold a finite verb that is not a relative clause's."""
+    return any(
+        (is_verb(word) or word in PRESENT) and before not in ("who", "which", "that")
+        for before, word in pairwise(words)
+    )
 
 
 def _is_subject(words: list[str]) -> bool:
