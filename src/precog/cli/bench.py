@@ -11,6 +11,7 @@ from precog.backbones.registry import choose_device
 from precog.bench import decode as decode_bench
 from precog.bench import encode as encode_bench
 from precog.bench import index as index_bench
+from precog.bench import scan as scan_bench
 from precog.bench import store as store_bench
 from precog.bench import train as train_bench
 from precog.bench import ttft as ttft_bench
@@ -194,6 +195,19 @@ def train(
     shape = "tiny" if quick else preset
     result = train_bench.bench_train(shape, choose_device(settings.device), sizes, quick=quick, say=_say)
     return _show(result, as_json=as_json)
+
+
+@app.command()
+def scan(
+    other_tiles: Annotated[bool, typer.Option("--other-tiles", help="Also time tiles that are not used.")] = False,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """The fused selective scan on a CUDA device, against copying its inputs and outputs once."""
+    sizes = scan_bench.QUICK if quick else None
+    result = scan_bench.bench_scan(sizes, other_tiles=other_tiles, quick=quick, say=_say)
+    return _show(result, check=check, as_json=as_json)
 
 
 def _say(what: str) -> None:

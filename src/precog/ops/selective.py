@@ -59,6 +59,20 @@ def selective_scan(
         start = None if initial is None else initial.to(dt.dtype)
         states, final, _ = triton_diagonal.selective_scan_op(v, beta, dt, real, omega, start, resets)
         return states, final
+    return torch_selective_scan(v, beta, dt, real, omega, initial, resets)
+
+
+def torch_selective_scan(
+    v: Float[Tensor, "B T N"],
+    beta: Float[Tensor, "B T N"],
+    dt: Float[Tensor, "B T G"],
+    real: Float[Tensor, " M"],
+    omega: Float[Tensor, " M"] | None,
+    initial: Float[Tensor, "B N"] | None = None,
+    resets: Bool[Tensor, "B T"] | None = None,
+) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
+    """``selective_scan`` in torch, on any device and in any precision."""
+    modes, groups = real.shape[0], dt.shape[2]
     step = dt.repeat_interleave(modes // groups, dim=-1)
     radius = (step * real).exp()
     if omega is None:
