@@ -209,7 +209,12 @@ def test_shards_are_refused(base: Path, squad: Path, tmp_path: Path) -> None:
 
 def test_defaults() -> None:
     full = default_settings({}, lora=False, only_chat=False)
-    assert (full.optimiser, full.lr, full.warmup_steps, full.parallel) == ("adamw", 1e-4, 20, "ddp")
+    assert (full.optimiser, full.lr, full.parallel) == ("adamw", 1e-4, "ddp")
     assert default_settings({"optimiser": "muon"}, lora=False, only_chat=False).lr == 2e-4
-    adapter = default_settings({"steps": 5, "lr": 0.5}, lora=True, only_chat=True)
-    assert (adapter.lr, adapter.warmup_steps, adapter.questions_per_chunk, adapter.unanswerable) == (0.5, 1, 1, 0.0)
+    adapter = default_settings({"lr": 0.5}, lora=True, only_chat=True)
+    assert (adapter.lr, adapter.questions_per_chunk, adapter.unanswerable, adapter.grounded_weight) == (
+        0.5,
+        1,
+        0.0,
+        0.0,
+    )

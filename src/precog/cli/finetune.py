@@ -24,7 +24,7 @@ from precog.train.finetune import finetune as run_finetune
 RUNS = Path("runs")
 
 Data = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
         "--data",
         metavar="FILE",
@@ -45,7 +45,7 @@ def finetune(
     data: Data = None,
     model: options.Model = None,
     folder: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out",
             metavar="DIR",
@@ -90,7 +90,7 @@ def lora(
     data: Data = None,
     model: options.Model = None,
     folder: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out",
             metavar="DIR",
@@ -146,8 +146,8 @@ def lora(
 
 
 def merge(
-    adapter: Annotated[Path, typer.Argument(metavar="ADAPTER", help="Folder of an adapter.")],
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the model goes.")],
+    adapter: Annotated[str, typer.Argument(metavar="ADAPTER", help="Folder of an adapter.")],
+    folder: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the model goes.")],
     base: Annotated[
         str | None,
         typer.Option(
@@ -177,9 +177,9 @@ def merge(
 
 
 def _run(
-    data: list[Path] | None,
+    data: list[str] | None,
     model: str | None,
-    folder: Path | None,
+    folder: str | None,
     values: Mapping[str, Any],
     adapter: LoraSettings | None,
     held_out: float,
@@ -196,23 +196,25 @@ def _run(
         raise UsageError("which examples?", expected="--data FILE", hint=hint)
     if not 0 < held_out < 1:
         raise UsageError("--held-out is out of range", given=held_out, expected="above 0, below 1")
-    files = tuple(training.existing(expanded(path), "a file of examples") for path in data)
+    files = tuple(training.existing(path, "--data") for path in data)
     base = find_model(resolved.model)
     installed = {path.resolve(): key for key, path in installed_models().items()}
     base_name = installed.get(base.resolve(), str(base.resolve()))
     method = "finetuned" if adapter is None else "lora"
+    target = RUNS / f"{os.path.basename(base_name)}-{method}" if folder is None else expanded(folder)
     if folder is None:
-        folder = RUNS / f"{os.path.basename(base_name)}-{method}"
-        say(f"writing to {folder}")
+        say(f"writing to {target}")
     only_chat = only_conversations(files)
+    where = choose_device(resolved.device)
     settings = training.checked(
-        lambda chosen: default_settings(chosen, lora=adapter is not None, only_chat=only_chat), values
+        lambda chosen: default_settings(chosen, lora=adapter is not None, only_chat=only_chat),
+        training.with_defaults(values, where),
     )
     if resolved.threads is not None:
         torch.set_num_threads(resolved.threads)
-    request = FinetuneRequest(base, base_name, files, expanded(folder), settings, adapter, name, held_out)
+    request = FinetuneRequest(base, base_name, files, target, settings, adapter, name, held_out)
     with RunProgress() as progress:
-        result = run_finetune(request, choose_device(resolved.device), compiled=compiled, on_progress=progress)
+        result = run_finetune(request, where, compiled=compiled, on_progress=progress)
     if is_first_process():
         if as_json:
             print_json(result.to_json())

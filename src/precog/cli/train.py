@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import torch
 import typer
@@ -20,7 +20,14 @@ from precog.train.parallel import agreed, join
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, start
 
-app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+if TYPE_CHECKING:
+    from typer import Context
+else:
+    Context = typer.Context.__mro__[1]  # what the library passes is no instance of the class it names
+
+SHOWN = ("answer", "grounded", "exact", "exact_without_state", "lm", "perplexity")
+
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 app.command()(finetune)
 app.command()(lora)
 app.command()(merge)
@@ -28,9 +35,9 @@ app.command()(merge)
 
 @app.callback(invoke_without_command=True)
 def train(
-    context: typer.Context,
+    context: Context,
     data: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="PATH",
             help="A folder of texts, conversations and SQuAD files, or of sets that `precog train-data` prepared.",
@@ -41,7 +48,7 @@ def train(
         str, typer.Option(metavar="NAME", help="Shape of the model: tiny, tiny-outer, base, paper.")
     ] = "base",
     folder: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--out",
             metavar="DIR",
@@ -54,10 +61,10 @@ def train(
         float | None, typer.Option(metavar="M", help="Stop by the clock, if that is sooner.", show_default=False)
     ] = None,
     mixture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Shares of the sets, as JSON.", show_default=False)
+        str | None, typer.Option(metavar="FILE", help="Shares of the sets, as JSON.", show_default=False)
     ] = None,
     initial: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="PATH",
             help="Weights to start from: a model folder, the folder of a run, or a safetensors file.",
@@ -109,13 +116,13 @@ def train(
         parallel=parallel,
         seed=seed,
     )
-    settings = training.checked(lambda chosen: TrainSettings.from_dict(dict(chosen)), values)
-    source = training.existing(expanded(data), "the data")
-    if mixture is not None:
-        mixture = training.existing(expanded(mixture), "the mixture file")
-    if initial is not None:
-        initial = training.existing(expanded(initial), "the initial weights")
     where = choose_device(resolved.device)
+    settings = training.checked(
+        lambda chosen: TrainSettings.from_dict(dict(chosen)), training.with_defaults(values, where)
+    )
+    source = training.existing(data, "--data")
+    shares = None if mixture is None else training.existing(mixture, "--mixture")
+    weights = None if initial is None else training.existing(initial, "--initial")
     if resolved.threads is not None:
         torch.set_num_threads(resolved.threads)
     target = RUNS / preset if folder is None else expanded(folder)
@@ -123,7 +130,7 @@ def train(
         say(f"writing to {target}")
     source = _prepared(source, target / "data", seed, workers, where)
     with RunProgress() as progress:
-        last = start(config, settings, source, target, mixture, initial, where, compiled, on_progress=progress, say=say)
+        last = start(config, settings, source, target, shares, weights, where, compiled, on_progress=progress, say=say)
     if is_first_process():
         if as_json:
             print_json(last)
@@ -132,7 +139,7 @@ def train(
     return 0
 
 
-def _refuse_options(context: typer.Context) -> None:
+def _refuse_options(context: Context) -> None:
     """Options before a sub-command would be lost without a word.
 
     Raises:
@@ -161,6 +168,6 @@ def _print_result(last: dict[str, object], folder: Path) -> None:
     evaluation = last.get("evaluation")
     if isinstance(evaluation, dict):
         for name, figures in evaluation.items():
-            told = ", ".join(f"{key} {value:g}" for key, value in figures.items())
+            told = ", ".join(f"{key.replace('_', ' ')} {figures[key]:g}" for key in SHOWN if key in figures)
             err.print(f"held out, {name}: {told}", markup=False)
     out.print(f"trained: `precog ask … --model {folder / MODEL_FOLDER}` uses it", markup=False)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 
+from precog.config import expanded
 from precog.errors import TrainingError, UsageError
 from precog.train.settings import TrainSettings
 
@@ -38,7 +40,7 @@ Dtype = Annotated[
     typer.Option(
         "--dtype",
         metavar="float32|bfloat16",
-        help="Compute dtype; weights stay FP32.  \\[default: float32]",
+        help="Compute dtype; weights stay FP32.  \\[default: bfloat16 on CUDA, else float32]",
         show_default=False,
     ),
 ]
@@ -74,6 +76,23 @@ def chosen_settings(setting: list[str] | None, **options: object) -> dict[str, A
     return values
 
 
+def with_defaults(values: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    """Settings for people rather than for experiments: what nobody named follows from the steps and the device.
+
+    A short run warms up shortly, ten checkpoints bound what a killed run loses, and CUDA computes in BF16.
+    """
+    steps = values["steps"]
+    if not isinstance(steps, int):
+        return dict(values)
+    chosen = {
+        "warmup_steps": min(100, max(1, steps // 10)),
+        "save_every_steps": max(10, steps // 10),
+        "log_every_steps": 10 if steps > 20 else 1,
+        "dtype": "bfloat16" if device.type == "cuda" else "float32",
+    }
+    return {**chosen, **values}
+
+
 def checked(make: Callable[[Mapping[str, Any]], TrainSettings], values: Mapping[str, Any]) -> TrainSettings:
     """Settings from the values of a command line.
 
@@ -86,12 +105,13 @@ def checked(make: Callable[[Mapping[str, Any]], TrainSettings], values: Mapping[
         raise UsageError(error.message, given=error.given, expected=error.expected, hint=error.hint) from error
 
 
-def existing(path: Path, what: str) -> Path:
-    """A path that is there.
+def existing(text: str, option: str) -> Path:
+    """The path an option names.
 
     Raises:
         UsageError: nothing is there.
     """
+    path = expanded(text)
     if not path.exists():
-        raise UsageError(f"{what} is not there", given=path, expected="a file or folder")
+        raise UsageError(f"{option}: nothing is there", given=path, expected="a file or folder")
     return path

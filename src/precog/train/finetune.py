@@ -93,15 +93,12 @@ def default_settings(values: Mapping[str, Any], *, lora: bool, only_chat: bool) 
     larger ones. A conversation's replies are free text: they are scored over the whole vocabulary, and no row is asked
     of a stranger.
     """
-    steps = int(values.get("steps", 200))
     muon = values.get("optimiser") == "muon"
     chosen: dict[str, Any] = {
-        "steps": steps,
         "parallel": "ddp",
         "optimiser": "adamw",
         "lr": 1e-3 if lora else 2e-4 if muon else 1e-4,
         "weight_decay": 0.0 if lora else 0.01,
-        "warmup_steps": min(100, max(1, steps // 10)),
         "batch_chunks": 4,
         "questions_per_chunk": 1 if only_chat else 4,
         "context_weight": 0.1,
@@ -110,8 +107,6 @@ def default_settings(values: Mapping[str, Any], *, lora: bool, only_chat: bool) 
         "answer_weight": 1.0 if only_chat else 0.5,
         "grounded_weight": 0.0 if only_chat else 1.0,
         "unanswerable": 0.0 if only_chat else 0.1,
-        "save_every_steps": 100,
-        "log_every_steps": 10 if steps > 20 else 1,
     }
     return TrainSettings.from_dict({**chosen, **values})
 
@@ -248,7 +243,6 @@ def _notes(
         json.dumps(
             {
                 "method": method,
-                "steps": steps,
                 "base": {"name": card.name, "fingerprint": fingerprint, "notes": dict(card.notes)},
                 "data": examples.files,
                 "questions": {"train": examples.train.num_questions, "held_out": examples.held_out.num_questions},
