@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-import zstandard
-
 from precog.errors import InputError
 
 __all__ = ["Document", "data_files", "open_lines", "parse_documents", "read_documents", "stem"]
@@ -84,40 +82,12 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     try:
         with path.open("rb") as raw, closing(_lines(raw, path)) as lines:
             yield lines
-    except (OSError, EOFError, UnicodeError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
+    except (OSError, EOFError, UnicodeError, lzma.LZMAError, zlib.error) as error:
         raise InputError(
             "a text file cannot be read",
             given=f"{path}: {str(error) or type(error).__name__}",
             expected="UTF-8 text, plain, .gz, .xz or .zst",
         ) from error
-
-
-class _ZstdFile(io.RawIOBase):
-    """The bytes of a .zst file's frames; the library's own reader takes a file cut short for a whole one."""
-
-    def __init__(self, raw: io.BufferedReader) -> None:
-        self._raw, self._frame, self._begun = raw, zstandard.ZstdDecompressor().decompressobj(), False
-        self._pending, self._ready = b"", b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # the base class allows more buffers
-        while not self._ready:
-            if self._frame.eof:
-                self._pending = self._frame.unused_data
-                self._frame, self._begun = zstandard.ZstdDecompressor().decompressobj(), False
-            data = self._pending or self._raw.read(1 << 17)
-            self._pending = b""
-            if not data:
-                if self._begun:
-                    raise zstandard.ZstdError("the file ends within a compressed frame")
-                return 0
-            self._begun = True
-            self._ready = self._frame.decompress(data)
-        count = min(len(buffer), len(self._ready))
-        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
-        return count
 
 
 def _lines(raw: io.BufferedReader, path: Path) -> Generator[str, None, None]:
@@ -128,7 +98,9 @@ def _lines(raw: io.BufferedReader, path: Path) -> Generator[str, None, None]:
     elif ending == ".xz":
         stream = lzma.open(raw)  # noqa: SIM115  # closed with the file below it
     elif ending == ".zst":
-        stream = io.BufferedReader(_ZstdFile(raw))
+        from precog.train.data.zstd import ZstdFile  # the one form that needs a package of its own
+
+        stream = io.BufferedReader(ZstdFile(raw))
     with io.TextIOWrapper(io.BufferedReader(stream, 1 << 20), encoding="utf-8-sig") as text:  # type: ignore[type-var]
         while line := text.readline(_MAX_LINE_CHARS):
             yield line
