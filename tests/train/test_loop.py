@@ -69,6 +69,13 @@ class Pairs:
         }  # fmt: skip
 
 
+class Described(Pairs):
+    """Can say where its rows come from."""
+
+    def describe(self, step):
+        return [f"pairs, chunk {number}" for number in range(4)]
+
+
 def run(folder, source, settings=SETTINGS, config=CONFIG):
     folder.mkdir(exist_ok=True)
     training = Run(build(config, settings.seed), settings, folder, torch.device("cpu"))
@@ -150,8 +157,9 @@ def test_a_loss_that_is_not_finite_stops_before_the_step_and_names_the_batch(tmp
 
     training._update = remembered
     with pytest.raises(TrainingError, match="not finite") as error:
-        training.train(Pairs())
+        training.train(Described())
     said = str(error.value)
+    assert "pairs, chunk 0; pairs, chunk 1; pairs, chunk 2; …" in said
     assert "step 6" in said
     assert str(folder / "step-00000004") in said
     assert all(torch.equal(before[name], value) for name, value in training.model.state_dict().items())
@@ -159,7 +167,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_step_and_names_the_batch(tmp
     assert note["step"] == 6
     numbers = [batch["micro_batch"] for batch in note["micro_batches"]]
     assert numbers == ([11] if poison == "loss" else [10, 11])
-    assert note["micro_batches"][-1]["source"] == [0, 0, 0, 0]
+    assert note["micro_batches"][-1]["origins"] == Described().describe(11)
     assert note["micro_batches"][-1]["first_tokens"] == Pairs().batch(11)["context"].tolist()
     for file in ("model", "average"):
         kept = load_file(folder / "step-00000004" / f"{file}.safetensors")
@@ -202,6 +210,36 @@ def test_a_signal_ends_the_run_after_the_step_and_it_resumes(tmp_path):
     assert resumed == expected
 
 
+def test_lines_over_several_steps_are_the_same_after_a_resume(tmp_path):
+    settings = varied(log_every_steps=3, save_every_steps=2)
+    expected, _ = run(tmp_path / "whole", Pairs(), settings)
+    run(tmp_path / "cut", Pairs(stop_at=6), settings)
+    resumed, _ = run(tmp_path / "cut", Pairs(), settings)
+    assert list(expected) == [3, 6, 8]
+    assert resumed == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TrainingError("the shard is gone", given="shard 3"), "the shard is gone; given: shard 3"),
+        (OSError(5, "Input/output error"), "a batch cannot be made; given: step 7: OSError"),
+    ],
+)
+def test_a_batch_that_cannot_be_made_ends_the_run_in_one_line(tmp_path, error, said):
+    class Broken(Pairs):
+        def batch(self, step):
+            if step == 6:
+                raise error
+            return super().batch(step)
+
+    with pytest.raises(TrainingError, match=said):
+        run(tmp_path / "run", Broken())
+    assert latest_checkpoint(tmp_path / "run").name == "step-00000004"
+    resumed, _ = run(tmp_path / "run", Pairs())
+    assert list(resumed) == list(range(1, 9))
+
+
 def terminate_at(step):
     def told(done, total, metrics):
         assert total == SETTINGS.steps
@@ -216,7 +254,7 @@ def test_the_metrics_hold_every_step_once(tmp_path):
     folder = tmp_path / "run"
     run(folder, Pairs(stop_at=7))
     path = folder / "metrics.jsonl"
-    assert len(path.read_text().splitlines()) == 7
+    assert len(path.read_text().splitlines()) == 6
     with path.open("a") as file:
         file.write('{"step": 6, "loss"')  # cut off by a power failure
     losses, _ = run(folder, Pairs())

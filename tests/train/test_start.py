@@ -221,3 +221,18 @@ def test_an_output_folder_that_cannot_be_made(prepared, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="output folder"):
         start(CONFIG, SETTINGS, prepared, tmp_path / "file" / "run", None, None, CPU)
+
+
+def test_batches_say_where_their_rows_come_from(prepared, mixture):
+    data = open_data(prepared, mixture)
+    batches = data.batches(varied(steps=8))
+    for number in range(8):
+        arrays, origins = batches.batch(number), batches.describe(number)
+        for row, origin in enumerate(origins):
+            if "tokens" in arrays:
+                name, shard, begin = origin.replace(", shard ", "|").replace(", from token ", "|").split("|")
+                expected = data.streams[name].shards[int(shard)].tokens[int(begin) :][:17]
+                assert arrays["tokens"][row].tolist() == expected.tolist()
+            else:
+                name, chunk = origin.split(", chunk ")
+                assert arrays["context"][row].tolist() == data.sets[name].columns["context"][int(chunk)].tolist()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from precog.backbones.tenns.model import TennsModel
-from precog.errors import StorageError, TrainingError
+from precog.errors import PrecogError, StorageError, TrainingError
 from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
@@ -39,10 +39,13 @@ BAD_BATCH_FILE = "bad_batch.json"
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Batches by number: the same number gives the same batch in every run, of the same kind in every process."""
+    """Batches by number: the same number gives the same batch in every run, of the same kind in every process.
+
+    A source may also say where a batch comes from: ``describe(number)`` returns a line per row.
+    """
 
     def batch(self, step: int) -> Batch | TokenBatch:
-        """The arrays of one micro-batch for this process."""
+        """The arrays of micro-batch ``step`` for this process."""
         ...
 
 
@@ -120,6 +123,7 @@ class Run:
             torch.compile(summed_cross_entropy, dynamic=True) if compiled else summed_cross_entropy,
         )
         self.tokens_seen = 0
+        self.window: list[list[float]] = []  # steps since the last line of metrics
         self.record: dict[str, Any] = {
             "settings": asdict(settings),
             "config": model.config.to_dict(),
@@ -151,6 +155,7 @@ class Run:
         average = None if self.average is None else self.average.values
         record = load_checkpoint(path, self.model, self.optimisers, average)
         self.tokens_seen = int(record.get("tokens_seen", 0))
+        self.window = list(record.get("window", []))
         return int(record["step"])
 
     def _weights(self, progress: float) -> LossWeights:
@@ -215,41 +220,46 @@ class Run:
     ) -> dict[str, Any]:
         settings, size = self.settings, self.settings.accumulate
         began = time.monotonic()
-        window: list[list[float]] = []
         metrics: dict[str, Any] = {"step": start, "world": self.world, "tokens_seen": self.tokens_seen}
         elapsed_sec = 0.0
         done = start
         batches = _prefetched(source, start * size, settings.steps * size)
         self.speed.restart()
+        arrays, failure = self._next(batches, start)
+        with agreed(self.device):
+            if failure is not None:
+                raise failure
         try:
             for step in range(start, settings.steps):
                 by_time = elapsed_sec / (60 * settings.minutes) if settings.minutes else 0.0
                 progress = max(step / settings.steps, by_time)
                 if progress >= 1.0:
                     break
-                arrays = [next(batches) for _ in range(size)]
                 losses, scores = self._backward(arrays, step, self._weights(progress))
                 norm = self.workers.clip_gradients(settings.clip)
                 valid, padded = (sum(counts) for counts in zip(*map(token_counts, arrays), strict=True))
+                following, failure = self._next(batches, step + 1)
                 # one exchange and one wait per step: sums over processes, and what every one of them must know
-                own = [valid, padded, interrupt.is_wanted, (time.monotonic() - began) * (self.rank == 0)]
+                elapsed_sec = (time.monotonic() - began) * (self.rank == 0)
+                own = [valid, padded, interrupt.is_wanted, failure is not None, elapsed_sec]
                 values = torch.cat((losses.mean()[None], scores.flatten(), losses.new_tensor(own)))
                 *shared, norm_value = torch.cat((summed(values.to(self.wide)), norm[None].to(self.wide))).tolist()
                 loss = shared[0] / self.world
                 if not (math.isfinite(loss) and math.isfinite(norm_value)):
-                    self._refuse(step, arrays, losses, loss, norm_value)
+                    self._refuse(source, step, arrays, losses, loss, norm_value)
                 factor = learning_rate_factor(settings, step, progress)
                 self._update(factor, step)
                 done = step + 1
-                all_valid, all_padded, is_wanted, elapsed_sec = shared[-4:]
+                all_valid, all_padded, is_wanted, has_failed, elapsed_sec = shared[-5:]
                 self.tokens_seen += int(all_valid)
                 self.speed.add(int(all_valid), int(all_padded))
-                window.append([loss, norm_value, *shared[1:-4]])
                 last = done == settings.steps
+                if settings.log_every_steps:
+                    self.window.append([loss, norm_value, *shared[1:-5]])
                 if settings.log_every_steps and (done % settings.log_every_steps == 0 or last):
                     metrics = {
                         "step": done,
-                        **means(window),
+                        **means(self.window),
                         "lr": settings.lr * factor,
                         "progress": round(progress, 4),
                         "tokens_seen": self.tokens_seen,
@@ -257,7 +267,7 @@ class Run:
                         "elapsed_sec": round(elapsed_sec, 1),
                         "world": self.world,
                     }
-                    window = []
+                    self.window = []
                     self._write(log, metrics)
                     self.speed.restart()
                 if self.rank == 0:
@@ -267,6 +277,11 @@ class Run:
                     with agreed(self.device):
                         raise TrainingInterrupted(done, saved)
                 self._between(log, done, evaluate if not last else None, last)
+                if has_failed:
+                    with agreed(self.device):
+                        if failure is not None:
+                            raise failure
+                arrays = following
         finally:
             batches.close()
         self.save(done)
@@ -274,6 +289,22 @@ class Run:
             metrics = {**metrics, "step": done, "evaluation": self._evaluation(evaluate)}
             self._write(log, metrics)
         return metrics
+
+    def _next(
+        self, batches: Generator[Batch | TokenBatch, None, None], step: int
+    ) -> tuple[list[Batch | TokenBatch], PrecogError | None]:
+        """The micro-batches of a step, or why there are none."""
+        if step >= self.settings.steps:
+            return [], None
+        try:
+            return [next(batches) for _ in range(self.settings.accumulate)], None
+        except PrecogError as error:
+            return [], error
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            failure = TrainingError("a batch cannot be made", given=f"step {step + 1}: {reason}")
+            failure.__cause__ = error
+            return [], failure
 
     def _update(self, factor: float, step: int) -> None:
         for optimiser in self.optimisers:
@@ -310,12 +341,18 @@ class Run:
             return None
         self.workers.reshard()
         average = None if self.average is None else self.average.values
-        record = {**self.record, "tokens_seen": self.tokens_seen}
+        record = {**self.record, "tokens_seen": self.tokens_seen, "window": self.window}
         with agreed(self.device):
             return save_checkpoint(self.out, step, self.model, self.optimisers, record, average=average)
 
     def _refuse(
-        self, step: int, arrays: list[Batch | TokenBatch], losses: Tensor, loss: float, norm: float
+        self,
+        source: BatchSource,
+        step: int,
+        arrays: list[Batch | TokenBatch],
+        losses: Tensor,
+        loss: float,
+        norm: float,
     ) -> NoReturn:
         """Stop at a step whose loss or gradient is no number; weights and optimiser are as before it."""
         finite = torch.isfinite(losses).tolist()
@@ -325,7 +362,11 @@ class Run:
         teller = int(summed(bad).argmax())  # where every loss is finite and a gradient is not, the first process
         with agreed(self.device):
             if self.rank == teller:
-                batches = [describe(arrays[i], step * len(arrays) + i, self.rank) for i in guilty or range(len(arrays))]
+                first, told = step * len(arrays), getattr(source, "describe", None)
+                batches = [
+                    describe(arrays[i], first + i, self.rank, None if told is None else told(first + i))
+                    for i in guilty or range(len(arrays))
+                ]
                 path = self.out / BAD_BATCH_FILE
                 note = {"step": step + 1, "loss": str(loss), "gradient_norm": str(norm), "micro_batches": batches}
                 try:

@@ -88,19 +88,29 @@ def as_tokens(arrays: Batch | TokenBatch) -> TokenBatch | None:
     return cast(TokenBatch, arrays) if "tokens" in arrays else None
 
 
-def describe(arrays: Batch | TokenBatch, number: int, rank: int) -> dict[str, Any]:
-    """A micro-batch for a person: which chunks of which sources, or which windows, and the tokens they begin with."""
+def describe(arrays: Batch | TokenBatch, number: int, rank: int, origins: list[str] | None = None) -> dict[str, Any]:
+    """A micro-batch for a person.
+
+    Args:
+        arrays: of the process.
+        number: of the micro-batch.
+        rank: of the process.
+        origins: where each row comes from, where the source of the batches can say.
+    """
     named = cast(dict[str, NDArray[np.generic]], arrays)
     windows = as_tokens(arrays) is not None
     rows = named["tokens" if windows else "context"]
-    known: dict[str, Any] = {
-        name: named[name].tolist() for name in ("source", "chunk", "window", "context_len") if name in named
+    known: dict[str, Any] = {name: named[name].tolist() for name in ("source", "context_len") if name in named}
+    if origins is not None:
+        known["origins"] = origins
+    shown = "" if not origins else f": {'; '.join(origins[:3])}{'; …' if len(origins) > 3 else ''}"
+    return {
+        "micro_batch": number,
+        "process": rank,
+        "summary": f"{number} of process {rank}, {len(rows)} {'windows' if windows else 'chunks'}{shown}",
+        **known,
+        "first_tokens": rows[:, :16].tolist(),
     }
-    parts = f"; sources {sorted(set(known['source']))}" if "source" in known else ""
-    parts += f"; chunks {known['chunk'][:8]}" if "chunk" in known else ""
-    summary = f"{number} of process {rank}: {len(rows)} {'windows' if windows else 'chunks'}{parts}"
-    first = rows[:, :16].tolist()
-    return {"micro_batch": number, "process": rank, "summary": summary, **known, "first_tokens": first}
 
 
 def token_counts(arrays: Batch | TokenBatch) -> tuple[int, int]:

@@ -197,6 +197,16 @@ class PhasedBatches:
 
     def batch(self, step: int) -> Batch | TokenBatch:
         """The batch of a step, from the phase that the step belongs to: questions, or tokens of a stream."""
+        part, number = self._part(step)
+        return part.batch(number)
+
+    def describe(self, step: int) -> list[str]:
+        """Where the rows of a step's batch come from, for a person."""
+        part, number = self._part(step)
+        return part.describe(number)
+
+    def _part(self, step: int) -> tuple[QuestionBatches | PackedTokens, int]:
+        """Which batches a step reads, and its number among those."""
         number = next((i for i, end in enumerate(self._ends) if step < end), len(self._ends) - 1)
         begin = self._ends[number - 1] if number else 0
         share = self._phases[number].stream_share
@@ -205,6 +215,6 @@ class PhasedBatches:
         before, after = (math.floor((step - begin + i) * share + offset) for i in (0, 1))
         tokens, questions = self._tokens[number], self._questions[number]
         if tokens is not None and (after > before or questions is None):
-            return tokens.batch(before)
+            return tokens, before
         assert questions is not None
-        return questions.batch(step - begin - before)
+        return questions, step - begin - before

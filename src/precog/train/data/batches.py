@@ -4,7 +4,7 @@ A batch is a function of the seed, the step and the rank alone: resuming at a st
 global batch is the same set of chunks whatever the number of ranks. Indexing is vectorised; nothing here knows torch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -98,6 +98,11 @@ class QuestionBatches:
         keys = np.random.default_rng((self._seed, step, 1)).random((len(chunk), self._num_keys))
         place = np.arange(self._rank, len(chunk), self._world)
         return self._gather(source[place], chunk[place], keys[place])
+
+    def describe(self, step: int) -> list[str]:
+        """Set and number of the rank's chunks of a step, for a person."""
+        source, chunk = (places[self._rank :: self._world].tolist() for places in self._order.step(step))
+        return [f"{self._sets[s].folder.name}, chunk {c}" for s, c in zip(source, chunk, strict=True)]
 
     def _gather(self, source: NDArray[np.int64], chunk: NDArray[np.int64], keys: NDArray[np.float64]) -> Batch:
         rows_per_chunk = self._num_questions
@@ -205,20 +210,30 @@ class PackedTokens:
 
     def batch(self, step: int) -> TokenBatch:
         """The rank's windows of a step."""
-        source, window = self._order.step(step)
-        mine = slice(self._rank, None, self._world)
         tokens = np.empty((self._num_rows, self._num_tokens + 1), dtype=np.int32)
         reset = np.zeros(tokens.shape, dtype=np.bool_)
-        for row, (number, at) in enumerate(zip(source[mine].tolist(), window[mine].tolist(), strict=True)):
-            edges = self._edges[number]
-            index = int(np.searchsorted(edges, at, side="right")) - 1
+        for row, (number, index, begin) in enumerate(self._windows(step)):
             shard = self._streams[number].shards[index]
-            epoch = self._order.epoch(number, step)
-            shift = int(np.random.default_rng((self._seed, number, epoch, 11)).integers(self._num_tokens))
-            begin = (at - int(edges[index])) * self._num_tokens + shift
-            begin = min(begin, len(shard.tokens) - self._num_tokens - 1)
             end = begin + self._num_tokens + 1
             tokens[row] = shard.tokens[begin:end]
             first, last = np.searchsorted(shard.documents, (begin, end))
             reset[row, shard.documents[first:last] - begin] = True
         return {"tokens": tokens, "reset": reset}
+
+    def describe(self, step: int) -> list[str]:
+        """Stream, shard and first token of the rank's windows of a step, for a person."""
+        return [
+            f"{self._streams[number].folder.name}, shard {index}, from token {begin}"
+            for number, index, begin in self._windows(step)
+        ]
+
+    def _windows(self, step: int) -> Iterator[tuple[int, int, int]]:
+        """Stream, shard and first token of each."""
+        source, window = (places[self._rank :: self._world].tolist() for places in self._order.step(step))
+        for number, at in zip(source, window, strict=True):
+            edges = self._edges[number]
+            index = int(np.searchsorted(edges, at, side="right")) - 1
+            epoch = self._order.epoch(number, step)
+            shift = int(np.random.default_rng((self._seed, number, epoch, 11)).integers(self._num_tokens))
+            begin = (at - int(edges[index])) * self._num_tokens + shift
+            yield number, index, min(begin, len(self._streams[number].shards[index].tokens) - self._num_tokens - 1)
