@@ -13,7 +13,7 @@ from precog.errors import InputError
 from precog.train.data.chat import Conversation, Slot, Turn, read_conversations
 from precog.train.data.counterfactual import EntityPool
 from precog.train.data.dialogue import dialogue_passages
-from precog.train.data.noise import careless, content_words, recast, reword, thin
+from precog.train.data.noise import careless, content_words, recast, reword, thin, trim
 from precog.train.data.passages import make_passage
 from precog.train.data.remix import remixed, unanswerable_asks
 from precog.train.data.rows import Kind, Passage
@@ -257,3 +257,13 @@ def test_what_is_no_conversation_is_told_in_one_line(tmp_path: Path, line: str) 
     with pytest.raises(InputError, match="conversations") as told:
         list(read_conversations(tmp_path / "a.jsonl"))
     assert "\n" not in str(told.value)
+
+
+def test_a_trimmed_question_is_still_a_question() -> None:
+    question = "Who built the old stone bridge of the village in the year of the flood?"
+    made = questions(trim, question)
+    assert "Who built the stone bridge of the village?" in made
+    assert all(q.startswith("Who built the") and q.endswith("?") for q in made)
+    assert questions(trim, "The bridge was built by the council in what year?") == {
+        "The bridge was built by the council in what year?"
+    }

@@ -6,11 +6,13 @@ stands where a noun, a verb or an adjective of their tables must stand.
 
 import random
 import re
+from collections.abc import Collection
 
 from precog.train.data.verbs import base_form, is_verb, participle
 from precog.train.data.vocabulary import AUXILIARIES, DETERMINERS, FUNCTION_WORDS, PREPOSITIONS, words
 from precog.train.data.wordings import (
     AGENTS,
+    DEMONYMS,
     NOUN_WORDINGS,
     NUMERALS,
     OTHER_WORDINGS,
@@ -20,7 +22,7 @@ from precog.train.data.wordings import (
     VERB_WORDINGS,
 )
 
-__all__ = ["careless", "content_words", "recast", "reword", "thin"]
+__all__ = ["careless", "content_words", "recast", "reword", "thin", "trim"]
 
 _WORD = re.compile(r"\w+")
 _WH = frozenset(words("who whom whose which what when where why how many much"))
@@ -45,10 +47,17 @@ def content_words(text: str) -> set[str]:
     return {w for w in _WORD.findall(text.lower()) if w not in FUNCTION_WORDS and w not in _ASKED_FOR}
 
 
-def thin(question: str, rng: random.Random, least: float = 0.3, most: float = 0.6) -> str:
+def thin(
+    question: str,
+    rng: random.Random,
+    least: float = 0.3,
+    most: float = 0.6,
+    shared: Collection[str] = (),
+) -> str:
     """Drop 30 to 60 % of the content words, or another share, with the small words before them; three to six stay.
 
-    Names and numbers are dropped half as often as other words. The question words, what they ask for and a blank stay.
+    Names and numbers are dropped half as often as other words, and words that the evidence has, too (``shared``, in
+    lower case), more often than those it lacks. The question words, what they ask for and a blank stay.
     """
     units: list[list[str]] = [[]]
     for word in question.rstrip("?").split():
@@ -64,9 +73,10 @@ def thin(question: str, rng: random.Random, least: float = 0.3, most: float = 0.
     count = min(room, round(len(units) * rng.uniform(least, most)))
     if count < 1:
         return question
-    weights = {
-        i: rng.random() ** (0.5 if units[i][-1][0].isupper() or units[i][-1][0].isdigit() else 1) for i in movable
-    }
+    ends = {i: units[i][-1].strip(",.;:()'\"") for i in movable}
+    named = {i for i in movable if ends[i][:1].isupper() or ends[i][:1].isdigit()}
+    told = {i for i in movable if ends[i].lower() in shared}
+    weights = {i: rng.random() ** (0.5 if i in named else 1) * (0.5 if i in told else 1) for i in movable}
     dropped = set(sorted(movable, key=weights.__getitem__)[:count])
     kept = []
     for i, unit in enumerate(units):
@@ -128,9 +138,46 @@ def _other(word: str, before: str, after: str, helped: bool, rng: random.Random)
             if before in ("who", "which", "that", "what"):
                 found = found or PRESENT_WORDINGS.get(word, ())
     found = found or OTHER_WORDINGS.get(word, ())
+    if not found and before in PREPOSITIONS and len(word) > 5 and word.endswith("s") and rng.random() < 0.5:
+        found = () if word.endswith(("ss", "us", "is", "ies", "ses")) else (word[:-1],)
     return rng.choice(found) if found else None
 
 
+def trim(question: str, rng: random.Random) -> str:
+    """Drop what a question can do without and stay a sentence: its last adjunct, an adjective before a noun."""
+    end = "?" if question.endswith("?") else ""
+    text = question.removesuffix("?")
+    if rng.random() < 0.5:
+        head = text[: match.start()] if (match := _ADJUNCT.search(text)) else text
+        if len(content_words(head)) >= 3 and not _WH.isdisjoint(head.lower().split()):
+            text = head
+    for match in _MODIFIED.finditer(text):
+        modifier = match[2] in OTHER_WORDINGS or _ADJECTIVE.search(match[2])
+        if rng.random() < 0.6 and modifier and not _ends_phrase(match[3]):
+            text = f"{text[: match.start(2)]}{text[match.end(2) + 1 :]}"
+            break
+    return text.rstrip(" ,") + end if len(content_words(text)) >= 3 else question
+
+
+def _ends_phrase(after: str) -> bool:
+    """Whether a noun phrase is over where ``after`` stands."""
+    return not after or after in FUNCTION_WORDS or _is_verb(after)
+
+
+_ADJUNCT = re.compile(r" (?:in|at|on|during|from|for|with|by|under|through|after|before|near) (?:[^ ]+ ){0,4}[^ ]+$")
+_ADJECTIVE = re.compile(r"(?:al|ic|ous|ive|ful|ian|ern|ary|able|ible|less)$")
+_MODIFIED = re.compile(r"\b(the|a|an|its|his|her|their) ([a-z-]{3,}) ([a-z-]{3,})\b")
+
+
+def _of_country(question: str) -> str:
+    """Of "the French king" make "the king of France", where the noun ends its phrase."""
+    match = _DEMONYM.search(question)
+    if match is None or match[1] not in DEMONYMS or not _ends_phrase(match[3] or ""):
+        return question
+    return f"{question[: match.start()]}{match[2]} of {DEMONYMS[match[1]]}{question[match.end(2) :]}"
+
+
+_DEMONYM = re.compile(r"(?<=[a-z] )([A-Z][a-z]+) ([a-z]{3,})(?= ([a-z]*)|(\?|$))")
 _LIFE = re.compile(
     r"^(Where|When|In what year|In which year) (was|did) "
     r"([A-Z][\w.’'-]*(?: [\w.’'-]+){0,4}?) (born|die|buried)\?$"
@@ -159,7 +206,9 @@ def recast(question: str, rng: random.Random) -> str:
             forms = (f"What is the year of {'birth' if life[4] == 'born' else 'death'} of {{x}}?",)
         return rng.choice(forms).replace("{x}", life[3]) if forms else question
     did = _DID.match(question)
-    if did is None or did[1] in AUXILIARIES or did[1] in FUNCTION_WORDS:
+    if did is None:
+        return _of_country(question)
+    if did[1] in AUXILIARIES or did[1] in FUNCTION_WORDS:
         return question
     base, rest = base_form(did[1]), did[3] or ""
     if base in AGENTS and not rest and rng.random() < 0.6:

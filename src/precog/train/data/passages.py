@@ -2,12 +2,13 @@
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from precog.train.data.cloze import BLANK, make_cloze
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
 from precog.train.data.documents import Document
-from precog.train.data.noise import content_words, recast, reword, thin
+from precog.train.data.noise import content_words, recast, reword, thin, trim
 from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.spans import Span, SpanType, find_spans, split_sentences
 from precog.train.data.subjects import subject_of
@@ -18,6 +19,8 @@ __all__ = ["chunk_document", "make_passage"]
 
 _ADJECTIVE = re.compile(r"\S+$|\S+(?:ic|al|ous|ive|ful|able|ible|less|ary|ed|ing|ent|ant) (?:in|of|for|and) ")
 _MAX_CHARS = 980
+_CLOZES = 3
+_ENOUGH = 9
 _WEIGHTS = {
     SpanType.PHRASE: 0.8,
     SpanType.NAME: 1.0,
@@ -98,36 +101,61 @@ def make_passage(
     else:
         for (a, b), spans in zip(sentences, found, strict=True):
             pool.add(text[a:b], spans)
-    candidates = [
-        (i, span)
-        for i, spans in enumerate(found)
-        for span in spans
-        if 2 < span.stop - span.start < 80 or span.type is SpanType.NUMBER
-    ]
-    candidates.sort(key=lambda c: rng.random() ** (1 / _WEIGHTS[c[1].type]), reverse=True)
+    candidates = _candidates(text, sentences, found, rng)
     words = [content_words(text[a:b]) for a, b in sentences]
     asks: list[Ask] = []
+    left: list[tuple[int, Span]] = []
     seen: set[str] = set()
-    for index, span in candidates:
-        if len(asks) >= max_asks:
-            break
-        start, stop = sentences[index]
-        sentence = text[start:stop]
-        answer = sentence[span.start : span.stop]
-        if answer in seen or len(sentence) < 30 or len(sentence) > 500 or _is_predicate(sentence, span):
-            continue
-        previous = index > 0 and text[sentences[index - 1][1] : start] == " "
-        before = text[slice(*sentences[index - 1])] if previous else ""
-        subject = subject_of(sentence, before, found[index - 1] if previous else (), title, rng)
-        ask = _ask(sentence, _worn(sentence, span, rng), subject, rng)
-        if ask is None or answer.lower() in ask.question.lower():
-            continue
-        harder = _harder(ask.question, index, words, rng)
-        if answer.lower() not in harder.lower():
-            ask = ask._replace(question=harder)
-        seen.add(answer)
-        asks.append(ask._replace(start=ask.start + start, stop=ask.stop + start))
+    for make in (_wh_ask, _cloze_ask):
+        # mostly questions as people ask them; clozes for what no rule can ask, and a few in any case
+        limit = max_asks - _CLOZES if make is _wh_ask else min(max_asks, max(_ENOUGH, len(asks) + _CLOZES))
+        for index, span in candidates:
+            start, stop = sentences[index]
+            sentence = text[start:stop]
+            answer = sentence[span.start : span.stop]
+            if answer in seen:
+                continue
+            if len(asks) >= limit:
+                left.append((index, span))
+                continue
+            previous = index > 0 and text[sentences[index - 1][1] : start] == " "
+            before = text[slice(*sentences[index - 1])] if previous else ""
+            subject = subject_of(sentence, before, found[index - 1] if previous else (), title, rng)
+            ask = make(sentence, _worn(sentence, span, rng), subject, rng)
+            if ask is None or answer.lower() in ask.question.lower():
+                left.append((index, span))
+                continue
+            harder = _harder(ask.question, index, words, rng)
+            if answer.lower() not in harder.lower():
+                ask = ask._replace(question=harder)
+            seen.add(answer)
+            asks.append(ask._replace(start=ask.start + start, stop=ask.stop + start))
+        candidates, left = left, []
     return Passage(text, tuple(asks))
+
+
+def _candidates(
+    text: str, sentences: Sequence[tuple[int, int]], found: Sequence[Sequence[Span]], rng: random.Random
+) -> list[tuple[int, Span]]:
+    """Spans to ask for with their sentence's number, in a drawn order.
+
+    Types that are rare come first more often, and so do spans whose sentence has others of their type: there the type
+    alone does not give the answer away.
+    """
+    candidates: list[tuple[float, int, Span]] = []
+    for index, spans in enumerate(found):
+        start, stop = sentences[index]
+        if not 30 <= stop - start <= 500:
+            continue
+        counts = Counter(span.type for span in spans)
+        for span in spans:
+            if not (2 < span.stop - span.start < 80 or span.type is SpanType.NUMBER):
+                continue
+            if not _is_predicate(text[start:stop], span):
+                weight = _WEIGHTS[span.type] * (2 if counts[span.type] > 1 else 1)
+                candidates.append((rng.random() ** (1 / weight), index, span))
+    candidates.sort(reverse=True)
+    return [(index, span) for _, index, span in candidates]
 
 
 def _is_predicate(sentence: str, span: Span) -> bool:
@@ -138,19 +166,17 @@ def _is_predicate(sentence: str, span: Span) -> bool:
 
 
 def _harder(question: str, index: int, words: Sequence[set[str]], rng: random.Random) -> str:
-    """The question as it is, thinned, or in other words; thinned only while the answer's sentence fits it best."""
-    draw = rng.random()
-    if draw < 0.3:
+    """The question as it is, in other words, or shorter; shorter only while the answer's sentence fits it best."""
+    if rng.random() < 0.15:
         return question
-    if draw < (0.7 if BLANK in question else 0.45):
-        thinned = thin(question, rng) if BLANK in question else thin(question, rng, 0.15, 0.35)
-        kept = content_words(thinned)
+    if rng.random() < 0.75:
+        question = reword(recast(question, rng) if rng.random() < 0.7 else question, rng, 0.85)
+    if rng.random() < 0.7:
+        shorter = thin(question, rng, shared=words[index]) if BLANK in question else trim(question, rng)
+        kept = content_words(shorter)
         scores = [len(kept & sentence) for sentence in words]
-        best = scores[index]
-        if len(kept) >= 3 and sum(score >= best for score in scores) == 1:
-            question = thinned
-    if draw > 0.4:
-        question = reword(recast(question, rng) if rng.random() < 0.6 else question, rng)
+        if len(kept) >= 3 and scores[index] >= 2 and sum(score >= scores[index] for score in scores) == 1:
+            question = shorter
     return question
 
 
@@ -170,13 +196,12 @@ def _worn(sentence: str, span: Span, rng: random.Random) -> Span:
     return span
 
 
-def _ask(sentence: str, span: Span, subject: str, rng: random.Random) -> Ask | None:
-    if rng.random() < 0.75:
-        made = make_wh(sentence, span.start, span.stop, span.type, subject, rng)
-        if made is not None:
-            return Ask(made.question, made.start, made.stop, Kind.WH)
-        if rng.random() < 0.7:
-            return None  # another span will do; people do not ask in blanks
+def _wh_ask(sentence: str, span: Span, subject: str, rng: random.Random) -> Ask | None:
+    made = make_wh(sentence, span.start, span.stop, span.type, subject, rng) if rng.random() < 0.9 else None
+    return None if made is None else Ask(made.question, made.start, made.stop, Kind.WH)
+
+
+def _cloze_ask(sentence: str, span: Span, subject: str, rng: random.Random) -> Ask | None:
     question = make_cloze(sentence, span.start, span.stop, rng)
     if question is not None and subject and question.split(" ", 1)[0] in PRONOUNS and rng.random() < 0.6:
         question = f"{subject[0].upper()}{subject[1:]} {question.split(' ', 1)[1]}"

@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from precog.train.data.counterfactual import EntityPool
-from precog.train.data.noise import careless, content_words, recast, reword, thin
+from precog.train.data.noise import careless, content_words, recast, reword, trim
 from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.spans import split_sentences
 from precog.train.data.squad import Paragraph, counterfactual_passage, squad_passages
@@ -88,7 +88,7 @@ def _asked_anew(question: str, passage: Passage, ask: Ask, rng: random.Random) -
     new = question
     draw = rng.random()
     if draw < 0.12:
-        new = thin(new, rng, 0.15, 0.4)
+        new = trim(new, rng)
     elif draw < 0.35:
         new = reword(recast(new, rng), rng, 0.5)
     new = careless(new, rng)

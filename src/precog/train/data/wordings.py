@@ -7,9 +7,11 @@ the words of ``a b c`` replace one another. An underscore is a space.
 from collections.abc import Callable
 
 from precog.train.data.verbs import participle, past_form, present_form
+from precog.train.data.vocabulary import words
 
 __all__ = [
     "AGENTS",
+    "DEMONYMS",
     "NOUN_WORDINGS",
     "NUMERALS",
     "OTHER_WORDINGS",
@@ -216,3 +218,19 @@ NUMERALS = dict(
         strict=True,
     )
 )
+DEMONYMS = dict(
+    pair.split(":")
+    for pair in words(
+        "French:France German:Germany Italian:Italy Spanish:Spain Portuguese:Portugal Greek:Greece Dutch:Holland "
+        "Belgian:Belgium Swiss:Switzerland Austrian:Austria Polish:Poland Hungarian:Hungary Czech:Bohemia "
+        "Romanian:Romania Bulgarian:Bulgaria Serbian:Serbia Croatian:Croatia Turkish:Turkey Russian:Russia "
+        "Ukrainian:Ukraine Finnish:Finland Swedish:Sweden Norwegian:Norway Danish:Denmark Icelandic:Iceland "
+        "Irish:Ireland Scottish:Scotland Welsh:Wales English:England British:Britain American:America "
+        "Canadian:Canada Mexican:Mexico Brazilian:Brazil Argentine:Argentina Chilean:Chile Peruvian:Peru "
+        "Colombian:Colombia Cuban:Cuba Egyptian:Egypt Moroccan:Morocco Ethiopian:Ethiopia Nigerian:Nigeria "
+        "Kenyan:Kenya Israeli:Israel Iranian:Iran Iraqi:Iraq Syrian:Syria Lebanese:Lebanon Indian:India "
+        "Pakistani:Pakistan Chinese:China Japanese:Japan Korean:Korea Vietnamese:Vietnam Thai:Thailand "
+        "Indonesian:Indonesia Australian:Australia European:Europe African:Africa Asian:Asia"
+    )
+)
+"""What a country's people and things are called, and the country."""
