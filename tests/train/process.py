@@ -18,6 +18,7 @@ from precog.train.parallel import agreed, join, leave, place_in_world
 from precog.train.settings import TrainSettings
 
 CPU = torch.device("cpu")
+DEVICE = torch.device(sys.argv[2] if __name__ == "__main__" and len(sys.argv) > 2 else "cpu")
 SIZE, STEPS = 8, 4
 
 
@@ -88,7 +89,8 @@ def make_run(out, kind, accumulate, **values):
         accumulate=accumulate,
         **{"optimiser": "adamw", **values},
     )
-    run = Run(build(config), settings, out, CPU)
+    device = join(DEVICE)
+    run = Run(build(config), settings, out, device, compiled=device.type == "cuda")
     return run, Global(accumulate)
 
 
@@ -96,7 +98,7 @@ def evaluate(model):
     """Figures of one batch, the same in all processes."""
     source = Global(1)
     source.rank, source.world = 0, 1
-    return evaluate_batches(model, [source.batch(100)], CPU, torch.float32)
+    return evaluate_batches(model, [source.batch(100)], model.embedding.weight.device, torch.float32)
 
 
 def train(out, kind, accumulate, **values):
@@ -109,7 +111,7 @@ def train(out, kind, accumulate, **values):
 def main(out):
     """Everything that needs two processes."""
     torch.set_num_threads(1)
-    join(CPU)
+    device = join(DEVICE)
     rank, _ = place_in_world()
     found = {}
     for name, kind, accumulate, values in (
@@ -141,7 +143,7 @@ def main(out):
     found["poisoned"] = outcome(lambda: run.train(source))
 
     def fail():
-        with agreed(CPU):
+        with agreed(device):
             if rank == 1:
                 raise checkpoint.TrainingError("the second shelf is empty", given="nothing", hint="fill it")
 

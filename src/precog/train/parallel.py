@@ -5,6 +5,7 @@ gradients and optimiser state of every block along its first axis (FSDP2), gathe
 scatters its gradients after. Both exchange gradients once per step, at the last of its micro-batches.
 """
 
+import datetime
 import json
 import os
 import sys
@@ -28,6 +29,9 @@ SHARDED_FROM_PARAMETERS = 500_000_000
 """``auto`` shards from here on: four FP32 values per parameter then take a tenth of a large card."""
 
 MESSAGE_BYTES = 8192
+PATIENCE = datetime.timedelta(hours=3)
+"""How long processes wait for one that prepares data or writes a checkpoint; torchrun ends them sooner if it dies."""
+
 T = TypeVar("T")
 
 
@@ -67,7 +71,7 @@ def join(device: torch.device) -> torch.device:
         torch.cuda.set_device(device)
     if not dist.is_initialized():
         try:
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
             raise UsageError(
