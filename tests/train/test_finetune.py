@@ -125,6 +125,10 @@ def test_an_interrupted_run_resumes_to_the_same_result(
         finetune(wanted, torch.device("cpu"), on_progress=stop)
     cut = finetune(wanted, torch.device("cpu"))
     assert (cut.before, cut.after) == (whole.before, whole.after)
+    [weights] = (tmp_path / "cut").glob("step-*/model.safetensors")
+    names = set(load_file(weights))
+    assert ("embedding.weight" in names) == (lora is None)
+    assert ("blocks.0.mix.up" in names) == (lora is not None)
     file = "model.safetensors" if lora is None else "adapter.safetensors"
     expected, found = (load_file(result.folder / file) for result in (whole, cut))
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())

@@ -4,7 +4,7 @@ A checkpoint is a folder ``step-00000100`` that appears whole or not at all; ``l
 were cut into shards are stored whole, so that any number of processes can read the weights. No pickle.
 
 ==========================  ================================================================================
-``model.safetensors``       the weights, FP32
+``model.safetensors``       the weights that are trained, FP32
 ``average.safetensors``     their moving average, where the run keeps one
 ``optimiser.safetensors``   ``optimiser.parameter.name`` ▸ state
 ``record.json``             step, tokens seen, settings, config, fingerprint of the data
@@ -57,7 +57,7 @@ def save_checkpoint(
                     state[f"{i}.{index}.{name}"] = value
                 else:
                     scalars[f"{i}.{index}.{name}"] = value
-    files = {WEIGHTS: gathered(model.state_dict()), OPTIMISER: gathered(state)}
+    files = {WEIGHTS: gathered(_trained(model)), OPTIMISER: gathered(state)}
     if average is not None:
         files[AVERAGE] = gathered(average)
     if rank:
@@ -106,6 +106,12 @@ def gathered(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) ->
     return kept
 
 
+def _trained(model: nn.Module) -> dict[str, Tensor]:
+    """The weights of a model by name, without those that are frozen: a run brings them along itself."""
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in frozen}
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -136,7 +142,7 @@ def load_checkpoint(
     """
     try:
         record: dict[str, Any] = json.loads((path / RECORD).read_text())
-        fill(dict(model.state_dict()), path / WEIGHTS)
+        fill(_trained(model), path / WEIGHTS)
         if average is not None:
             fill(average, path / AVERAGE)
         with safe_open(path / OPTIMISER, framework="pt") as file:
