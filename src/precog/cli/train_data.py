@@ -8,6 +8,7 @@ import typer
 
 from precog.cli import options
 from precog.cli.output import err, out, print_json, shown
+from precog.train.data.documents import data_files
 from precog.train.data.prepare import PrepareOptions, prepare, show
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS
 
@@ -15,7 +16,8 @@ from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS
 def train_data(
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared sets go.")],
     text: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE…", help=".txt, .md or .jsonl; plain, .gz, .xz or .zst.")
+        list[Path] | None,
+        typer.Argument(metavar="FILE…", help="Texts or folders: .txt, .md, .jsonl; also .gz, .xz, .zst."),
     ] = None,
     squad: Annotated[Path | None, typer.Option(metavar="FILE", help="SQuAD training file.")] = None,
     squad_copies: Annotated[int, typer.Option(help="Remixes of SQuAD: other sentences, entities, wordings.")] = 3,
@@ -41,7 +43,7 @@ def train_data(
     stats = prepare(
         PrepareOptions(
             out=folder,
-            texts=tuple(text or ()),
+            texts=tuple(file for path in text or () for file in (data_files(path) if path.is_dir() else [path])),
             dialogues=tuple(dialogue or ()),
             squad=squad,
             squad_copies=squad_copies,

@@ -34,6 +34,7 @@ from precog.train.data.tokens import Pieces
 __all__ = ["PrepareOptions", "prepare", "show"]
 
 _MADE_UP_PER_JOB = 10_000
+_BYTES_TOGETHER = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,11 @@ def _jobs(options: PrepareOptions) -> list[Job]:
                 options.context_tokens, options.row_tokens, options.hold_out, firsts, chunks)
         )  # fmt: skip
 
-    for path in options.texts:
-        source = options.text_source or re.sub(r"-\d+$", "", stem(path)) or "text"
-        for index in range(options.slices):
-            add("text", source, (path,), index, options.slices)
+    for paths in _groups(options.texts, options.text_source is not None):
+        source = options.text_source or re.sub(r"-\d+$", "", stem(paths[0])) or "text"
+        slices = options.slices if len(paths) == 1 else 1
+        for index in range(slices):
+            add("text", source, paths, index, slices)
     for path in options.dialogues:
         for index in range(options.slices):
             add("dialogue", "dialogue", (path,), index, options.slices)
@@ -121,6 +123,20 @@ def _jobs(options: PrepareOptions) -> list[Job]:
         for index in range(count):
             add(task, task, (), index, count, min(_MADE_UP_PER_JOB, chunks - index * _MADE_UP_PER_JOB))
     return jobs
+
+
+def _groups(paths: tuple[Path, ...], together: bool) -> list[tuple[Path, ...]]:
+    """Files that share a job: alone where each has a source of its own, else small ones together in their order."""
+    groups: list[tuple[Path, ...]] = []
+    size = 0
+    for path in paths:
+        size += path.stat().st_size
+        if together and groups and size <= _BYTES_TOGETHER:
+            groups[-1] = (*groups[-1], path)
+        else:
+            groups.append((path,))
+            size = path.stat().st_size
+    return groups
 
 
 @contextmanager
