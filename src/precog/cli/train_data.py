@@ -17,7 +17,7 @@ def train_data(
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared sets go.")],
     text: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE…", help="Texts or folders: .txt, .md, .jsonl; also .gz, .xz, .zst."),
+        typer.Argument(metavar="FILE…", help="Texts or folders: .txt, .md, .jsonl, .gz, .xz, .zst."),
     ] = None,
     squad: Annotated[Path | None, typer.Option(metavar="FILE", help="SQuAD training file.")] = None,
     squad_copies: Annotated[int, typer.Option(help="Remixes of SQuAD: other sentences, entities, wordings.")] = 3,
