@@ -240,6 +240,17 @@ def test_a_batch_that_cannot_be_made_ends_the_run_in_one_line(tmp_path, error, s
     assert list(resumed) == list(range(1, 9))
 
 
+def test_a_device_without_room_is_said_in_one_line(tmp_path):
+    training = Run(build(CONFIG), SETTINGS, tmp_path, torch.device("cpu"))
+
+    def full(compute):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nmore")
+
+    training.workers.run = full
+    with pytest.raises(TrainingError, match=r"out of memory; given: step 1: CUDA .* 9 GiB\.; lower batch_chunks"):
+        training.train(Pairs())
+
+
 def terminate_at(step):
     def told(done, total, metrics):
         assert total == SETTINGS.steps

@@ -174,13 +174,20 @@ class Run:
     def _backward(self, arrays: list[Batch | TokenBatch], step: int, weights: LossWeights) -> tuple[Tensor, Tensor]:
         """Gradients of a step; the losses of its micro-batches, and their sums and counts added up."""
         losses, scores = [], []
-        for part, batch in enumerate(arrays):
-            self.workers.begin(part == len(arrays) - 1)
-            loss, found = self.workers.run(self.scoring.loss(batch, step * len(arrays) + part, weights))
-            (loss / len(arrays)).backward()  # type: ignore[no-untyped-call]  # torch leaves backward untyped
-            losses.append(loss.detach())
-            scores.append(found)
-        self.workers.average_gradients()
+        try:
+            for part, batch in enumerate(arrays):
+                self.workers.begin(part == len(arrays) - 1)
+                loss, found = self.workers.run(self.scoring.loss(batch, step * len(arrays) + part, weights))
+                (loss / len(arrays)).backward()  # type: ignore[no-untyped-call]  # torch leaves backward untyped
+                losses.append(loss.detach())
+                scores.append(found)
+            self.workers.average_gradients()
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                "the device is out of memory",
+                given=f"step {step + 1}: {str(error).splitlines()[0]}",
+                hint="lower batch_chunks or stream_rows and raise accumulate by as much, or set recompute=true",
+            ) from error
         return torch.stack(losses), torch.stack(scores).sum(0)
 
     def train(
