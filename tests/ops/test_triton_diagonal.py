@@ -210,8 +210,10 @@ def test_views_and_rows_of_no_tokens(device):
     views = torch.stack((v, v), -1)[..., 0], beta[:, :1].expand_as(v), dt.mT.contiguous().mT
     for actual, expected in zip(selective_scan_op(*views, real, omega, start, None), whole, strict=True):
         assert torch.equal(actual, expected)
-    _, final, _ = selective_scan_op(v[:, :0], beta[:, :0], dt[:, :0], real, omega, start, None)
+    leaf = start.clone().requires_grad_()
+    _, final, _ = selective_scan_op(v[:, :0], beta[:, :0], dt[:, :0], real, omega, leaf, None)
     assert torch.equal(final, start)
+    assert torch.equal(torch.autograd.grad(final, leaf, start)[0], start)
     assert selective_scan_op(v[:0], beta[:0], dt[:0], real, omega, None, None)[1].shape == (0, 16)
 
 
