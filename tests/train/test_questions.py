@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from made import make_arrays
 
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
-from precog.train.objective import LOSSES, LossWeights, score
+from precog.train.objective import LOSSES, LossWeights, score, target_counts
 from precog.train.questions import Variation, joined, place, rounded, varied_states
 
 OUTER = TennsConfig(
@@ -17,35 +18,6 @@ OUTER = TennsConfig(
 )  # fmt: skip
 DIAGONAL = TennsConfig(width=16, layers=3, inner=32, groups=2, modes_per_group=8, bottleneck=8, vocabulary=60)
 CPU = torch.device("cpu")
-
-
-def make_arrays(chunks=6, per_chunk=4, seed=0):
-    rng = np.random.default_rng(seed)
-    context = rng.integers(3, 60, (chunks, 12)).astype(np.int32)
-    context[:, 0] = 1
-    lengths = rng.integers(5, 13, chunks).astype(np.int32)
-    rows = chunks * per_chunk
-    owner = np.repeat(np.arange(chunks), per_chunk)
-    questions = np.zeros((rows, 10), dtype=np.int32)
-    prompt, total = rng.integers(2, 6, rows), np.zeros(rows, dtype=np.int32)
-    for r in range(rows):
-        size = int(rng.integers(1, 4))
-        at = int(rng.integers(1, lengths[owner[r]] - size + 1))
-        ids = [1, *rng.integers(3, 60, prompt[r] - 1), *context[owner[r], at : at + size], 2]
-        questions[r, : len(ids)] = ids
-        total[r] = len(ids)
-    return {
-        "context": context,
-        "context_len": lengths,
-        "questions": questions,
-        "prompt_len": prompt.astype(np.int32),
-        "row_len": total,
-        "answer_start": np.zeros(rows, dtype=np.int32),
-        "owner": owner,
-        "kind": np.zeros(rows, dtype=np.uint8),
-        "valid": np.ones(rows, dtype=np.bool_),
-        "source": np.zeros(chunks, dtype=np.int64),
-    }
 
 
 def pairs(batch):
@@ -189,3 +161,39 @@ def test_the_same_seed_makes_the_same_choices():
     fields = [f.name for f in dataclasses.fields(one) if isinstance(getattr(one, f.name), torch.Tensor)]
     assert all(torch.equal(getattr(one, f), getattr(two, f)) for f in fields)
     assert not all(torch.equal(getattr(one, f), getattr(other, f)) for f in fields)
+
+
+@pytest.mark.parametrize("config", [OUTER, DIAGONAL], ids=["outer", "diagonal"])
+def test_filling_answer_tokens_changes_nothing_but_shapes(config):
+    model = build(config, seed=2)
+    arrays = make_arrays()
+    arrays["row_len"][3] = arrays["prompt_len"][3] + 1
+    plain = place(arrays, CPU, Variation(unanswerable=0.2), (1,))
+    filled = place(arrays, CPU, Variation(unanswerable=0.2, answer_tokens_per_row=6), (1,))
+    assert plain.answers is not None
+    assert filled.answers is not None
+    assert len(filled.answers.rows) == 6 * 24 > len(plain.answers.rows) == int(filled.answers.present.sum())
+    bare = dataclasses.replace(plain, answers=None)
+    expected = score(model, bare, LossWeights(recite=1.0))
+    gradients = []
+    for batch in (plain, filled, bare):
+        given = score(model, batch, LossWeights(recite=1.0))
+        for name in (*LOSSES, "exact"):
+            for a, b in zip(getattr(expected, name), getattr(given, name), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(expected.row_losses, given.row_losses)
+        model.zero_grad()
+        given.loss(LossWeights()).backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(gradients[0], gradients[2], rtol=1e-4, atol=1e-6)
+
+
+def test_targets_are_counted_before_anything_is_scored():
+    model = build(OUTER, seed=2)
+    batch = place(make_arrays(), CPU, Variation(twice=0.5, unanswerable=0.3), (1,))
+    weights = LossWeights(recite=1.0, context_share=0.5)
+    scores = score(model, batch, weights)
+    counts = target_counts(batch, weights)
+    assert counts.tolist() == [float(getattr(scores, name)[1]) for name in LOSSES]
+    torch.testing.assert_close(scores.combined(weights.vector(CPU) / counts), scores.loss(weights))

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -24,10 +24,11 @@ from precog.train.data.batches import Batch, TokenBatch
 from precog.train.evaluation import evaluate_batches
 from precog.train.interrupt import Interrupt, TrainingInterrupted
 from precog.train.metrics import MetricsLog
-from precog.train.microbatch import Scoring, describe, means, token_counts
+from precog.train.microbatch import Scoring, as_tokens, describe, means, token_counts
 from precog.train.objective import LossWeights, summed_cross_entropy
 from precog.train.optimiser import optimisers
 from precog.train.parallel import Workers, agreed, kind_of, place_in_world, summed
+from precog.train.recorded import Recorder
 from precog.train.schedule import learning_rate_factor
 from precog.train.settings import TrainSettings
 from precog.train.speed import Speed, body_parameters
@@ -122,6 +123,7 @@ class Run:
             compiled,
             torch.compile(summed_cross_entropy, dynamic=True) if compiled else summed_cross_entropy,
         )
+        self.recorder = self._recorder()
         self.tokens_seen = 0
         self.window: list[list[float]] = []  # steps since the last line of metrics
         self.record: dict[str, Any] = {
@@ -130,6 +132,17 @@ class Run:
             "world": self.world,
             **(identity or {}),
         }
+
+    def _recorder(self) -> Recorder | None:
+        if not self.settings.recorded:
+            return None
+        if self.device.type != "cuda" or self.workers.kind == "fsdp" or self.settings.accumulate != 1:
+            raise TrainingError(
+                "a recorded run needs CUDA, whole copies of the model and one micro-batch a step",
+                given=f"{self.device.type}, {self.workers.kind}, accumulate={self.settings.accumulate}",
+                hint="leave out recorded=true",
+            )
+        return Recorder(self.model, self.scoring)
 
     def resume(self) -> int:
         """Load the newest checkpoint of the output folder and return the step to go on from; 0 when there is none.
@@ -175,6 +188,11 @@ class Run:
         """Gradients of a step; the losses of its micro-batches, and their sums and counts added up."""
         losses, scores = [], []
         try:
+            if self.recorder is not None and as_tokens(arrays[0]) is None:
+                asked = self.scoring.placed(cast(Batch, arrays[0]), step)
+                loss, found = self.recorder.run(asked, weights, self.scoring.factors(asked, weights))
+                self.workers.average_gradients()
+                return loss[None], found
             for part, batch in enumerate(arrays):
                 self.workers.begin(part == len(arrays) - 1)
                 loss, found = self.workers.run(self.scoring.loss(batch, step * len(arrays) + part, weights))

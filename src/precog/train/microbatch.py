@@ -15,9 +15,9 @@ from torch import Tensor
 from precog.backbones.tenns.model import TennsModel
 from precog.train.data.batches import Batch, TokenBatch
 from precog.train.lm import place_tokens, score_tokens
-from precog.train.objective import LossWeights, score, summed_cross_entropy
+from precog.train.objective import LossWeights, score, summed_cross_entropy, target_counts
 from precog.train.parallel import place_in_world, summed
-from precog.train.questions import Variation, place
+from precog.train.questions import QuestionBatch, Variation, place
 
 PARTS = ("context", "recite", "question", "answer", "grounded", "exact")
 NAMES = (*PARTS, "lm")
@@ -55,7 +55,7 @@ class Scoring:
             number: of the micro-batch in the run; what is drawn for it depends on it.
             weights: parts of a question batch's loss.
         """
-        rank, world = place_in_world()
+        _, world = place_in_world()
         if (windows := as_tokens(arrays)) is not None:
             rows = place_tokens(windows, self.device)
 
@@ -66,21 +66,29 @@ class Scoring:
                 return total / (summed(count.float()) / world).clamp(min=1), found
 
             return read
-        batch = place(cast(Batch, arrays), self.device, self.variation, (self.seed, number, rank))
+        batch = self.placed(cast(Batch, arrays), number)
+        factors = self.factors(batch, weights)
+        return lambda model: self.ask(model, batch, weights, factors)
 
-        def ask(model: TennsModel) -> tuple[Tensor, Tensor]:
-            scores = score(model, batch, weights, self.dtype, self.cross_entropy)
-            pairs = [getattr(scores, name) for name in PARTS]
-            zero = torch.zeros((), device=self.device)
-            sums = torch.stack([*(total.detach().float() for total, _ in pairs), zero])
-            counts = torch.stack([*(count.float() for _, count in pairs), zero])
-            shared = summed(counts.clone()) / world
-            by_all: dict[str, Any] = {
-                name: (total, shared[i]) for i, (name, (total, _)) in enumerate(zip(PARTS, pairs, strict=True))
-            }
-            return dataclasses.replace(scores, **by_all).loss(weights), torch.stack((sums, counts))
+    def placed(self, arrays: Batch, number: int) -> QuestionBatch:
+        """A question batch on the device; ``number`` is that of the micro-batch in the run."""
+        return place(arrays, self.device, self.variation, (self.seed, number, place_in_world()[0]))
 
-        return ask
+    def factors(self, batch: QuestionBatch, weights: LossWeights) -> Tensor:
+        """What every sum of a question batch's losses is multiplied by to become a mean over all processes."""
+        _, world = place_in_world()
+        return weights.vector(self.device) * world / summed(target_counts(batch, weights)).clamp(min=1)
+
+    def ask(
+        self, model: TennsModel, batch: QuestionBatch, weights: LossWeights, factors: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The loss of a question batch, and sums and counts [2, names]."""
+        scores = score(model, batch, weights, self.dtype, self.cross_entropy)
+        pairs = [getattr(scores, name) for name in PARTS]
+        zero = torch.zeros((), device=self.device)
+        sums = torch.stack([*(total.detach().float() for total, _ in pairs), zero])
+        counts = torch.stack([*(count.float() for _, count in pairs), zero])
+        return scores.combined(factors), torch.stack((sums, counts))
 
 
 def as_tokens(arrays: Batch | TokenBatch) -> TokenBatch | None:

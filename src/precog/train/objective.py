@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from precog.backbones.tenns.model import Pass, TennsModel
-from precog.train.questions import QuestionBatch, varied_states
+from precog.train.questions import EOS_ID, QuestionBatch, answer_tokens, varied_states
 
-EOS_ID = 2  # ends an answer; as the first token it says that the chunk does not answer
 IGNORED = -100
+QUESTION_STRIDE = 4
+"""Every fourth row is enough to learn what questions look like."""
 LOSSES = ("context", "recite", "question", "answer", "grounded")
 
 
@@ -40,6 +41,10 @@ class LossWeights:
     answer: float = 0.5
     grounded: float = 1.0
     context_share: float = 1.0
+
+    def vector(self, device: torch.device) -> Tensor:
+        """The weights of `LOSSES`, FP32."""
+        return torch.tensor([getattr(self, name) for name in LOSSES], device=device)
 
 
 def span_mask(
@@ -87,11 +92,30 @@ class Scores:
 
     def loss(self, weights: LossWeights) -> Tensor:
         """The weighted sum of the means."""
-        parts = []
-        for name in LOSSES:
-            total, count = getattr(self, name)
-            parts.append(getattr(weights, name) * total / count.clamp(min=1))
-        return torch.stack(parts).sum()
+        counts = torch.stack([getattr(self, name)[1] for name in LOSSES])
+        return self.combined(weights.vector(counts.device) / counts.clamp(min=1))
+
+    def combined(self, factors: Tensor) -> Tensor:
+        """The sums of cross-entropies, each times its factor [parts], added up."""
+        return (torch.stack([getattr(self, name)[0] for name in LOSSES]) * factors).sum()
+
+
+def target_counts(batch: QuestionBatch, weights: LossWeights) -> Tensor:
+    """Targets of every part of the loss [parts], FP32, known before anything is scored.
+
+    Grounded ones count like answers: each is a span of its chunk.
+    """
+    first = _first_scored(batch, weights)
+    answers = batch.row_length - batch.prompt_length
+    answers = torch.where(batch.answerable, answers, 1).sum()
+    zero = answers.new_zeros(())
+    recited = zero if batch.twice is None else (batch.context_length[batch.twice] - 1).sum()
+    asked = (batch.prompt_length[::QUESTION_STRIDE] - 1).sum()
+    return torch.stack(((batch.context_length[first:] - 1).sum(), recited, asked, answers, answers)).float()
+
+
+def _first_scored(batch: QuestionBatch, weights: LossWeights) -> int:
+    return len(batch.context) - max(1, round(weights.context_share * len(batch.context)))
 
 
 def summed_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -121,7 +145,7 @@ def score(
     zero = read.hidden.new_zeros((), dtype=torch.float32)
     context = recite = question = (zero, zero)
     if weights.context:
-        first = len(batch.context) - max(1, round(weights.context_share * len(batch.context)))
+        first = _first_scored(batch, weights)
         targets = context_targets(batch.context[first:], batch.context_length[first:])
         logits = model.logits(read.hidden[first:].flatten(0, 1))
         context = (cross_entropy(logits, targets.flatten()), (targets >= 0).sum())
@@ -143,40 +167,36 @@ def score(
     if weights.question:
         targets = functional.pad(batch.questions[:, 1:], (0, 1), value=IGNORED)
         targets = targets.masked_fill(position >= batch.prompt_length[:, None] - 1, IGNORED)
-        picked = torch.arange(0, rows, 4, device=targets.device)  # a quarter of the rows is enough for this part
-        question = (
-            cross_entropy(model.logits(asked.hidden[picked].flatten(0, 1)), targets[picked].flatten()),
-            (targets[picked] >= 0).sum(),
-        )
+        hidden, targets = asked.hidden[::QUESTION_STRIDE].flatten(0, 1), targets[::QUESTION_STRIDE].flatten()
+        question = (cross_entropy(model.logits(hidden), targets), (targets >= 0).sum())
 
-    longest = int((batch.row_length - batch.prompt_length).max())
-    offset = torch.arange(longest, device=position.device)[None]
-    index = (batch.prompt_length[:, None] + offset).clamp(max=width - 1)
-    target = batch.questions.gather(1, index)
-    present = offset < (batch.row_length - batch.prompt_length)[:, None]
-    # an unanswerable row has one target: the end, at once
-    target = torch.where(batch.answerable[:, None], target, EOS_ID)
-    present = present & (batch.answerable[:, None] | (offset == 0))
-    hidden = asked.hidden.gather(1, (index - 1)[..., None].expand(-1, -1, asked.hidden.shape[-1]))
-    kept = present.flatten().nonzero()[:, 0]
-    logits = model.logits(hidden.flatten(0, 1)[kept])
-    targets = target.flatten()[kept]
-    answer = (cross_entropy(logits, targets), torch.tensor(len(kept), device=logits.device))
+    answers = batch.answers
+    if answers is None:
+        answers = answer_tokens(batch.questions, batch.prompt_length, batch.row_length, batch.answerable)
+    places_before = batch.prompt_length[answers.rows] + answers.offsets - 1
+    logits = model.logits(asked.hidden[answers.rows, places_before])
+    targets = answers.targets.where(answers.present, IGNORED)
+    answer = (cross_entropy(logits, targets), answers.present.sum())
 
-    places = span_mask(batch.context[batch.owner], batch.context_length[batch.owner], target).flatten(0, 1)[kept]
-    sources = batch.context[batch.owner][:, None].expand(-1, longest, -1).flatten(0, 1)[kept]
+    offset = torch.arange(answers.longest, device=position.device)[None]
+    tokens = batch.questions.gather(1, (batch.prompt_length[:, None] + offset).clamp(max=width - 1))
+    source = batch.context[batch.owner]
+    places = span_mask(source, batch.context_length[batch.owner], tokens)[answers.rows, answers.offsets]
     allowed = torch.zeros_like(logits, dtype=torch.bool)
     # a disallowed position points at the end token, which is allowed everywhere
-    allowed.scatter_(1, torch.where(places, sources, EOS_ID), True)
+    allowed.scatter_(1, torch.where(places, source[answers.rows], EOS_ID), True)
     allowed[:, EOS_ID] = True
     masked = logits.float().masked_fill(~allowed, -torch.inf)
-    losses = functional.cross_entropy(masked, targets, reduction="none")
-    reachable = torch.isfinite(losses)  # an answer that is no span of the chunk cannot be decoded, nor learned
+    losses = functional.cross_entropy(masked, answers.targets, reduction="none")
+    reachable = (
+        torch.isfinite(losses) & answers.present
+    )  # what is no span of the chunk can be neither decoded nor learned
     grounded = (losses.where(reachable, zero).sum(), reachable.sum())
-    row_losses = losses.new_zeros(rows * longest).index_copy(0, kept, losses.detach()).view(rows, longest).sum(1)
-    hit = torch.ones(rows * longest, dtype=torch.bool, device=logits.device)
-    hit[kept] = masked.argmax(-1) == targets
-    exact = (hit.view(rows, longest).all(1) & batch.answerable).sum(), batch.answerable.sum()
+    counted = losses.detach().where(answers.present, zero)
+    row_losses = losses.new_zeros(rows).index_add(0, answers.rows, counted)
+    missed = (masked.argmax(-1) != answers.targets) & answers.present
+    misses = losses.new_zeros(rows).index_add(0, answers.rows, missed.to(losses.dtype))
+    exact = ((misses == 0) & batch.answerable).sum(), batch.answerable.sum()
     return Scores(context, recite, question, answer, grounded, exact, row_losses)
 
 

@@ -13,10 +13,14 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from precog.backbones.tenns.model import TennsModel
 from precog.train.data.batches import Batch
 
+EOS_ID = 2  # ends an answer; as the first token it says that the chunk does not answer
+LONGEST_ANSWER = 25
+"""Tokens of the longest answer that data preparation lets through, the end counted."""
 SCALED_GROUP = 64
 """Most reals that share a scale where a state is rounded to few bits."""
 
@@ -38,6 +42,7 @@ class QuestionBatch:
         other: [R] another chunk, whose state is composed with the row's own …
         own_weight: [R] … as own_weight · own + (1 − own_weight) · other; 1 leaves it alone.
         joined: [R] True where the other state comes first and the own one is appended (rule ``concat``).
+        answers: where every answer token stands; found on the device when None, which waits for it.
         short_chunks, short_rows: (n, width): the first n of them, sorted by length, hold at most ``width`` tokens and
             are read as a batch of their own; None where they do not.
     """
@@ -55,8 +60,49 @@ class QuestionBatch:
     other: Int64[Tensor, " R"] | None = None
     own_weight: Float[Tensor, " R"] | None = None
     joined: Bool[Tensor, " R"] | None = None
+    answers: "AnswerTokens | None" = None
     short_chunks: tuple[int, int] | None = None
     short_rows: tuple[int, int] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerTokens:
+    """Every answer token of a batch that is scored.
+
+    Attributes:
+        rows, offsets: [K] the row, and the token's number in the answer.
+        targets: [K] what comes there; the end token at once where the chunk does not answer.
+        present: [K] False for filling.
+        longest: tokens of the longest answer, the end counted, or more.
+    """
+
+    rows: Int64[Tensor, " K"]
+    offsets: Int64[Tensor, " K"]
+    targets: Int64[Tensor, " K"]
+    present: Bool[Tensor, " K"]
+    longest: int
+
+
+def answer_tokens(
+    questions: Int64[Tensor, "R U"],
+    prompt_length: Int64[Tensor, " R"],
+    row_length: Int64[Tensor, " R"],
+    answerable: Bool[Tensor, " R"],
+    per_row: int = 0,
+) -> AnswerTokens:
+    """The answer tokens of rows, filled up to ``per_row`` times the rows where that holds them."""
+    sizes = torch.where(answerable, row_length - prompt_length, 1)
+    longest = int(sizes.max())
+    if per_row:
+        longest = max(longest, LONGEST_ANSWER)
+    rows = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
+    offsets = torch.arange(len(rows), device=sizes.device) - (sizes.cumsum(0) - sizes)[rows]
+    targets = questions[rows, prompt_length[rows] + offsets].where(answerable[rows], EOS_ID)
+    present = torch.ones_like(rows, dtype=torch.bool)
+    missing = per_row * len(sizes) - len(rows)
+    if missing > 0:
+        rows, offsets, targets, present = (functional.pad(x, (0, missing)) for x in (rows, offsets, targets, present))
+    return AnswerTokens(rows, offsets, targets, present, longest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +116,8 @@ class Variation:
         layers: rows that keep only some layers, mostly the bottom ones.
         composed: rows whose state is averaged or joined with another chunk's.
         num_layers: L of the model.
+        answer_tokens_per_row: scored answer tokens are filled up to so many times the rows, so that shapes do not
+            change; 0 for no filling.
         short_chunk_share, short_chunk_tokens: that share of the chunks, the shortest, is read at that width.
         short_row_share, short_row_tokens: the same for question rows.
     """
@@ -80,6 +128,7 @@ class Variation:
     layers: float = 0.0
     composed: float = 0.0
     num_layers: int = 1
+    answer_tokens_per_row: int = 0
     short_chunk_share: float = 0.0
     short_chunk_tokens: int = 0
     short_row_share: float = 0.0
@@ -112,7 +161,9 @@ def place(arrays: Batch, device: torch.device, variation: Variation, seed: tuple
         answerable = row_length - prompt_length > 1
 
     def put(array: NDArray[np.generic]) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return move(torch.from_numpy(np.ascontiguousarray(array)))
+
+    def move(tensor: Tensor) -> Tensor:
         return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
     varied: dict[str, Tensor] = {}
@@ -131,14 +182,20 @@ def place(arrays: Batch, device: torch.device, variation: Variation, seed: tuple
         varied["joined"] = put(joined)
         weight = np.where(composed & ~joined, rng.uniform(0.4, 0.9, num_rows), 1.0)
         varied["own_weight"] = put(weight.astype(np.float32))
+    questions = torch.from_numpy(arrays["questions"][rows].astype(np.int64))
+    prompts, lengths = (torch.from_numpy(x.astype(np.int64)) for x in (prompt_length, row_length))
+    found = answer_tokens(questions, prompts, lengths, torch.from_numpy(answerable), variation.answer_tokens_per_row)
     return QuestionBatch(
         context=put(arrays["context"][by_length].astype(np.int64)),
         context_length=put(arrays["context_len"][by_length].astype(np.int64)),
-        questions=put(arrays["questions"][rows].astype(np.int64)),
-        prompt_length=put(prompt_length.astype(np.int64)),
-        row_length=put(row_length.astype(np.int64)),
+        questions=move(questions),
+        prompt_length=move(prompts),
+        row_length=move(lengths),
         owner=put(owner.astype(np.int64)),
         answerable=put(answerable),
+        answers=AnswerTokens(
+            move(found.rows), move(found.offsets), move(found.targets), move(found.present), found.longest
+        ),
         short_chunks=_short(
             arrays["context_len"][by_length], variation.short_chunk_share, variation.short_chunk_tokens
         ),

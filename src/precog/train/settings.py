@@ -7,6 +7,8 @@ from typing import Any, Literal, cast, get_args
 from precog.errors import TrainingError
 from precog.train.questions import Variation
 
+RECORDED_ANSWER_TOKENS = 6
+"""Answer tokens a row, on average, that a recording has room for; an end token is one."""
 SHARES = (
     "context_share",
     "unanswerable",
@@ -81,6 +83,8 @@ class TrainSettings:
             16, 8 or 4 bits, from some of its layers, or from a composition with another chunk's state.
         short_chunk_share, short_chunk_tokens, short_row_share, short_row_tokens: the shortest chunks and rows of a
             batch are read at this width where they fit, so that they are not padded to the longest.
+        recorded: forward and backward pass of question batches are recorded as a CUDA graph and replayed, which spares
+            a small model the time its kernels take to be launched.
         seed: of the weights and the data order.
         save_every_steps, evaluate_every_steps, log_every_steps: 0 for never.
         dtype: compute dtype of the blocks; weights, state and optimiser stay FP32.
@@ -121,6 +125,7 @@ class TrainSettings:
     short_chunk_tokens: int = 0
     short_row_share: float = 0.0
     short_row_tokens: int = 0
+    recorded: bool = False
     seed: int = 0
     save_every_steps: int = 0
     evaluate_every_steps: int = 0
@@ -147,6 +152,7 @@ class TrainSettings:
             layers=self.augment_layers,
             composed=self.augment_composed,
             num_layers=num_layers,
+            answer_tokens_per_row=RECORDED_ANSWER_TOKENS if self.recorded else 0,
             short_chunk_share=self.short_chunk_share,
             short_chunk_tokens=self.short_chunk_tokens,
             short_row_share=self.short_row_share,
