@@ -59,7 +59,7 @@ class Tiles:
 
 
 _TABLE = (  # first row whose number of programs of 32 modes is reached; the last fits all
-    (264, Tiles(Tile(32, 8, 8, 4), Tile(32, 8, 8, 4, again=True))),
+    (264, Tiles(Tile(32, 8, 8, 4, ahead=True), Tile(32, 8, 8, 4))),
     (0, Tiles(Tile(16, 32, 8, 8, ahead=True), Tile(16, 32, 8, 8, ahead=True, again=True))),
 )
 
