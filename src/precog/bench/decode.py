@@ -1,10 +1,15 @@
 """How fast the model speaks: milliseconds a token, against reading its weights from memory once."""
 
+import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import nn
+
 from precog.backbones.protocol import Backbone
+from precog.backbones.tenns.packed import PackedEmbedding, is_packed
 from precog.bench.ceilings import measure_ceilings, wait
 from precog.bench.harness import Side, interleave
 from precog.bench.machine import Machine
@@ -55,6 +60,7 @@ def bench_decode(
     sides = [_side(backbone, size, settings.tokens) for size in settings.batches]
     rounds = interleave(sides, repeats=settings.repeats, warm_up=settings.warm_up)
     num_bytes = weight_bytes(backbone)
+    packed = is_packed(network_of(backbone))
     limit_sec = num_bytes / ceilings.bandwidth_bytes_per_sec
     rows: list[Value] = []
     for size in settings.batches:
@@ -71,7 +77,13 @@ def bench_decode(
         )
     return Result(
         name="decode",
-        values={"decode": rows, "weight_bytes": num_bytes},
+        values={
+            "decode": rows,
+            "weight_bytes": num_bytes,
+            "bits_per_weight": 8 * num_bytes / read_weights(backbone),
+            "peak_memory_bytes": peak_memory_bytes(),
+            "packed": packed,
+        },
         ratios={},
         ceiling={**ceilings.to_json(), "token_sec": limit_sec, "tokens_per_sec": 1 / limit_sec},
         machine=machine,
@@ -81,6 +93,7 @@ def bench_decode(
         quick=quick,
         notes=(
             "share_of_bandwidth: time to read all weights once at the higher of two bandwidths, over the time taken",
+            *(["packed matrices: weights stay INT4, INT8 or BF16 in memory; products in BF16"] if packed else []),
         ),
     )
 
@@ -88,9 +101,26 @@ def bench_decode(
 def weight_bytes(backbone: Backbone) -> int:
     """Bytes of the weights that one token reads: all matrices and the output head; of the embedding, one row."""
     network = network_of(backbone)
-    everything = sum(weight.numel() * weight.element_size() for weight in network.parameters())
-    table = network.embedding.weight
-    return everything if network.head is None else everything - table.numel() * table.element_size()
+    tables = (nn.Embedding, PackedEmbedding)
+    skipped = tables if network.head is not None else ()
+    read: dict[int, int] = {}
+    for module in network.modules():
+        if not isinstance(module, skipped):
+            for weight in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+                read[weight.data_ptr()] = weight.nbytes
+    return sum(read.values())
+
+
+def read_weights(backbone: Backbone) -> int:
+    """How many weights those are."""
+    network = network_of(backbone)
+    config = network.config
+    return network.num_parameters() - (0 if config.tied else config.vocabulary * config.width)
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that this process has held so far, mapped files included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _side(backbone: Backbone, branches: int, tokens: int) -> Side:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from precog.backbones.protocol import Backbone
 from precog.backbones.registry import choose_device
 from precog.bench import decode as decode_bench
 from precog.bench import encode as encode_bench
@@ -16,10 +17,12 @@ from precog.bench import store as store_bench
 from precog.bench import train as train_bench
 from precog.bench import ttft as ttft_bench
 from precog.bench.model import choose_threads, model_name, open_backbone, state_spec
+from precog.bench.packed import open_packed
 from precog.bench.result import Result, Value
 from precog.cli import options
 from precog.cli.output import err, human_bytes, human_seconds, out, print_json, shown
 from precog.config import resolve
+from precog.errors import UsageError
 
 app = typer.Typer(help="Measure speed, as ratios to the machine's limits.", no_args_is_help=True)
 
@@ -150,16 +153,50 @@ def encode(
 @app.command()
 def decode(
     model: ModelName = None,
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", metavar="NAME", help="An untrained model: same as --model random:NAME."),
+    ] = None,
+    int4: Annotated[
+        bool, typer.Option("--int4", help="Matrices packed as INT4, products in BF16, on the CPU.")
+    ] = False,
+    group: Annotated[
+        str, typer.Option("--group", metavar="32|64|128|channel", help="With --int4: weights that share a scale.")
+    ] = "128",
+    int8: Annotated[bool, typer.Option("--int8", help="Matrices packed as INT8, products in BF16.")] = False,
+    bf16: Annotated[bool, typer.Option("--bf16", help="Matrices kept and multiplied in BF16.")] = False,
+    embedding: Annotated[
+        str | None,
+        typer.Option(
+            "--embedding",
+            metavar="SCHEME",
+            help="Of embeddings and output head, packed.  [default: int8; bf16 with --bf16]",
+            show_default=False,
+        ),
+    ] = None,
     device: options.Device = None,
     threads: Threads = None,
     quick: Quick = False,
     as_json: options.Json = False,
 ) -> int:
     """Milliseconds a token, against reading the weights from memory once."""
+    if preset is not None and model is not None:
+        raise UsageError("either --preset or --model", given="both")
     settings = resolve({"model": model, "device": device, "threads": threads})
-    backbone = open_backbone(
-        model_name(settings.model, quick=quick), device=settings.device, threads=settings.threads or 1
-    )
+    name = f"random:{preset}" if preset is not None else model_name(settings.model, quick=quick)
+    schemes = [*(["bf16"] if bf16 else []), *(["int8"] if int8 else []), *([f"int4:{group}"] if int4 else [])]
+    if len(schemes) > 1:
+        raise UsageError("one of --int4, --int8 and --bf16", given=" and ".join(schemes))
+    if embedding is not None and not schemes:
+        raise UsageError("--embedding goes with --int4, --int8 or --bf16", given=embedding)
+    if schemes:
+        if settings.device not in ("auto", "cpu"):
+            raise UsageError("packed weights are multiplied on the CPU only", given=settings.device)
+        _say("building")
+        tables = embedding or ("bf16" if bf16 else "int8")
+        backbone: Backbone = open_packed(name, matrices=schemes[0], embedding=tables, threads=settings.threads or 1)
+    else:
+        backbone = open_backbone(name, device=settings.device, threads=settings.threads or 1)
     sizes = decode_bench.QUICK if quick else None
     return _show(decode_bench.bench_decode(backbone, sizes, quick=quick, say=_say), as_json=as_json)
 

@@ -50,6 +50,12 @@ def quantize(
         Path | None, typer.Option(metavar="FILE", help="Held-out text: perplexity.", show_default=False)
     ] = None,
     text_tokens: Annotated[int, typer.Option(metavar="N", help="Of that text.", min=2)] = 20000,
+    carried: Annotated[
+        bool,
+        typer.Option(
+            "--carried/--each-segment", help="Perplexity over whole documents, or over segments of 256 tokens alone."
+        ),
+    ] = True,
     squad: Annotated[
         Path | None, typer.Option(metavar="FILE", help="SQuAD v1.1 file: EM and F1.", show_default=False)
     ] = None,
@@ -89,6 +95,7 @@ def quantize(
         documents=read_token_documents(text, tokenizer, text_tokens) if text is not None else (),
         questions=sample_questions(read_questions(squad), limit, seed) if squad is not None else (),
         packed=packed,
+        carried=carried,
         timed=measured,
     )
     comparison = Comparison(tokenizer, trial, lambda what: err.print(f"[dim]{shown(what)} …[/]"))
@@ -112,6 +119,7 @@ def quantize(
         "written": None if target is None else {"folder": str(target), "name": written},
         "rows": comparison.rows,
         "computed": "packed" if packed else "float32",
+        "carried": carried,
         "questions": len(trial.questions),
         "machine": machine.to_json(),
         "versions": versions(),

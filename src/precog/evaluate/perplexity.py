@@ -59,6 +59,7 @@ def measure_perplexity(
     documents: Iterable[Sequence[int]],
     *,
     segment_tokens: int = SEGMENT_TOKENS,
+    carried: bool = True,
     on_tokens: Callable[[int], None] = lambda done: None,
 ) -> Perplexity:
     """Read documents and collect how surprising their tokens were.
@@ -67,6 +68,7 @@ def measure_perplexity(
         backbone: the model.
         documents: token ids of each document, without boundary.
         segment_tokens: tokens between two boundary tokens.
+        carried: read a segment from the state of the one before; otherwise each segment is a text of its own.
         on_tokens: called with the number of tokens done.
 
     Raises:
@@ -81,8 +83,9 @@ def measure_perplexity(
         state = None
         for start in range(0, len(ids), segment_tokens):
             segment = list(ids[start : start + segment_tokens])
-            state, logits = backbone.prefill_logits([backbone.tokenizer.boundary_id, *segment], state)
-            state = state if backbone.spec.carries_tail else state.at_boundary()
+            after, logits = backbone.prefill_logits([backbone.tokenizer.boundary_id, *segment], state)
+            if carried:
+                state = after if backbone.spec.carries_tail else after.at_boundary()
             logits = logits[:-1].double()
             scores = logits.gather(1, torch.tensor(segment)[:, None])[:, 0]
             found.append(logits.logsumexp(1) - scores)

@@ -31,12 +31,14 @@ class Trial:
         documents: token ids of held-out documents; no perplexity without.
         questions: SQuAD questions; no EM and F1 without.
         packed: measure with packed weights and BF16 products instead of unpacked ones in FP32.
+        carried: perplexity with the state carried from segment to segment of a document.
         timed: also measure tokens per second.
     """
 
     documents: Sequence[Sequence[int]] = ()
     questions: Sequence[Question] = ()
     packed: bool = False
+    carried: bool = True
     timed: bool = True
 
 
@@ -88,7 +90,7 @@ class Comparison:
     def _measure(self, row: dict[str, object], backbone: TennsBackbone) -> None:
         if self.trial.documents:
             self.say(f"perplexity, {row['matrices']}")
-            found = measure_perplexity(backbone, self.trial.documents)
+            found = measure_perplexity(backbone, self.trial.documents, carried=self.trial.carried)
             self._before = self._before or found
             change, half = found.change_from(self._before)
             row["perplexity"] = {

@@ -17,6 +17,7 @@ from precog.backbones.card import ModelCard
 from precog.backbones.tenns.block import Linear, RmsNorm, TennsBlock
 from precog.backbones.tenns.checkpoint import (
     SHARD_BYTES,
+    NothingDrawn,
     empty_model,
     is_matrix,
     read_stored,
@@ -224,7 +225,7 @@ class _Work:
         weights = {key: self.weight(key) for key in keys}
         moments: dict[str, Tensor] = {}
         if x is not None and tokens is not None:
-            with torch.device("meta"):
+            with torch.device("meta"), NothingDrawn():
                 block = TennsBlock(self.config)
             block.load_state_dict({key.removeprefix(prefix): weights[key] for key in keys}, assign=True)
             watched = {f"{prefix}{name}.weight": m for name, m in block.named_modules() if isinstance(m, Linear)}

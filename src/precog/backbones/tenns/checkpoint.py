@@ -261,7 +261,7 @@ def _weight_files(folder: Path) -> list[Path]:
     return found
 
 
-class _NothingDrawn(TorchFunctionMode):
+class NothingDrawn(TorchFunctionMode):
     """Skips initial values that are replaced at once; drawn on the meta device they cost 1.5 s of imports in torch."""
 
     def __torch_function__(
@@ -279,7 +279,7 @@ class _NothingDrawn(TorchFunctionMode):
 
 def empty_model(config: TennsConfig) -> TennsModel:
     """The network without memory behind its tensors: what they are called, and their shapes."""
-    with torch.device("meta"), _NothingDrawn():
+    with torch.device("meta"), NothingDrawn():
         return TennsModel(config)
 
 

@@ -5,7 +5,9 @@ A decoded token reads every weight once, so fewer bytes are fewer milliseconds: 
 The kernels are torch's own; a row's result does not depend on the other rows of its batch.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,15 +16,23 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from precog.backbones.card import ModelCard
-from precog.backbones.tenns.block import Linear, TennsBlock
-from precog.backbones.tenns.checkpoint import empty_model, is_matrix, read_stored, scheme_of, unpack_checked
+from precog.backbones.tenns.block import TennsBlock
+from precog.backbones.tenns.checkpoint import (
+    NothingDrawn,
+    empty_model,
+    is_matrix,
+    read_stored,
+    scheme_of,
+    unpack_checked,
+)
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel
-from precog.backbones.tenns.quantise import pack, unpack
+from precog.backbones.tenns.quantise import group_size, pack, pack4, unpack
 from precog.errors import ModelError
 
 _KERNEL_GROUPS = (256, 128, 64, 32)  # what torch's INT4 product knows
 _ROWS, _COLUMNS = 16, 32  # its shapes are multiples of these; others are padded with zeros
+_ALIGNMENT = 64
 _BEST = 16  # scores that are not left as BF16 rounds them
 _INNER_TILES = 2  # of the packed layout; the CPU's ignores it
 
@@ -50,7 +60,8 @@ class PackedLinear(nn.Module):
             q[:, 0::2] = nibbles & 15
             q[:, 1::2] = nibbles >> 4
             rows, columns = -self.out_features % _ROWS, -self.in_features % _COLUMNS
-            q = functional.pad(q, (0, columns, 0, rows), value=8)  # 8 stands for zero
+            if rows or columns:
+                q = functional.pad(q, (0, columns, 0, rows), value=8)  # 8 stands for zero
             width = self.in_features + columns
             shared = self.in_features // scale.shape[1]
             self.group = next(size for size in _KERNEL_GROUPS if width % size == 0 and (shared % size == 0 or columns))
@@ -64,7 +75,7 @@ class PackedLinear(nn.Module):
             q, scale = stored[".int8"], stored[".scale"]
             self.out_features, self.in_features = q.shape
             rows, columns = -self.out_features % _ROWS, -self.in_features % _COLUMNS
-            padded = functional.pad(q, (0, columns, 0, rows)) if rows or columns else q
+            padded = functional.pad(q, (0, columns, 0, rows)) if rows or columns else _aligned(q)
             self.register_buffer("packed", padded, persistent=False)
             scales = functional.pad(scale[:, 0], (0, rows)).bfloat16()
             self.register_buffer("scales", scales, persistent=False)
@@ -93,6 +104,11 @@ class PackedLinear(nn.Module):
         if self.bias is not None:
             out = out + self.bias.to(x.dtype)
         return out.reshape(*x.shape[:-1], self.out_features)
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """The tensor where a vector load may begin: a mapped file starts tensors anywhere, and the INT8 kernel crashes."""
+    return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor
 
 
 class PackedEmbedding(nn.Module):
@@ -157,7 +173,7 @@ def assemble(
         take: hands over the stored tensors of a weight by name and shape, each once, in the model's order.
     """
     names = {key: tuple(value.shape) for key, value in empty_model(config).state_dict().items()}
-    with torch.device("meta"):
+    with torch.device("meta"), NothingDrawn():
         model = PackedTenns(config)
     for key, shape in names.items():
         stored = take(key, shape)
@@ -203,37 +219,47 @@ def load_packed(folder: Path) -> tuple[PackedTenns, ModelCard]:
         unpack_checked(key, some, (1, *shape[1:]), card)
         if {part.shape[0] for part in parts.values()} != {shape[0]}:
             raise ModelError(f"{key} has another shape", given=scheme, expected=shape)
-        return parts
+        return {suffix: _aligned(part) for suffix, part in parts.items()}  # once, for the head and its rows
 
     return assemble(config, card.quantisation, take), card
 
 
 def random_packed(config: TennsConfig, matrices: str, embedding: str, seed: int = 0) -> PackedTenns:
-    """An untrained packed model, drawn and rounded one block at a time, so that memory stays near the packed size.
+    """An untrained packed model, drawn one matrix at a time as integers, so that memory stays near the packed size.
 
-    INT4 scales are those of each group's largest weight: no search, which would take longer than all the rest.
+    Every layer has the same vectors, those of a fresh block; matrices are normal with the spread of a fresh one's.
     """
     quantisation = {"matrices": matrices, "embedding": embedding}
-    drawn: dict[str, Tensor] = {}
-
-    def take(key: str, shape: tuple[int, ...]) -> Stored:
-        if key.startswith("blocks.") and key not in drawn:
-            prefix = key[: key.index(".", len("blocks.")) + 1]
-            drawn.update({prefix + name: value for name, value in TennsBlock(config).state_dict().items()})
-        elif key not in drawn:
-            drawn[key] = torch.ones(shape) if len(shape) == 1 else torch.empty(shape).normal_(std=0.02)
-        return pack(drawn.pop(key), scheme_of(key, len(shape), quantisation), thorough=False)
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        vectors = TennsBlock(replace(config, layers=1)).state_dict()
+
+        def take(key: str, shape: tuple[int, ...]) -> Stored:
+            scheme = scheme_of(key, len(shape), quantisation)
+            if is_matrix(key, len(shape)):
+                std = 1 / math.sqrt(shape[1]) if key.startswith("blocks.") else 0.02
+                return _drawn(shape, scheme, std)
+            name = key.split(".", 2)[-1] if key.startswith("blocks.") else ""
+            return {"": vectors[name].clone() if name else torch.ones(shape)}
+
         return assemble(config, quantisation, take)
+
+
+def _drawn(shape: tuple[int, ...], scheme: str, std: float) -> Stored:
+    """Normal weights as stored tensors; the integers are drawn with a spread that uses their range."""
+    weight = torch.empty(shape).normal_()
+    if scheme.startswith("int4"):
+        spread = 2.3
+        groups = shape[1] // group_size(scheme, shape[1])
+        q = weight.mul_(spread).round_().clamp_(-8, 7)
+        return pack4(q, torch.full((shape[0], groups), std / spread))
+    if scheme == "int8":
+        spread = 32.0
+        q = weight.mul_(spread).round_().clamp_(-127, 127).to(torch.int8)
+        return {".int8": q, ".scale": torch.full((shape[0], 1), std / spread)}
+    return pack(weight.mul_(std), scheme)
 
 
 def is_packed(model: nn.Module) -> bool:
     """Whether any product of a model takes packed weights."""
     return any(isinstance(module, PackedLinear) for module in model.modules())
-
-
-def linear_weights(model: nn.Module) -> int:
-    """Matrices of a model that are maps, packed or not."""
-    return sum(isinstance(module, Linear | PackedLinear) for module in model.modules())

@@ -17,14 +17,13 @@ _LEVELS = (-8.0, -7.5, -7.0, -9.0, -10.0, 7.0, 7.5, 8.0, 9.0)  # where the large
 _REFINEMENTS = 2
 
 
-def pack(weight: Tensor, scheme: str, importance: Tensor | None = None, *, thorough: bool = True) -> dict[str, Tensor]:
+def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[str, Tensor]:
     """The stored tensors of a matrix [rows, columns], by suffix (``""`` where it is kept as it is).
 
     Args:
         weight: the matrix, in any dtype, on any device.
         scheme: one of `SCHEMES`.
         importance: [columns] mean square of each input, which weighs the errors of its column; equal when None.
-        thorough: look for the INT4 scale of least error; otherwise the largest weight of a group decides it.
 
     Raises:
         ModelError: unknown scheme, columns that do not divide into groups, or weights that are not finite.
@@ -46,7 +45,7 @@ def pack(weight: Tensor, scheme: str, importance: Tensor | None = None, *, thoro
     grouped = weight.view(rows, columns // size, size)
     if importance is not None:
         importance = importance.detach().float().cpu().view(columns // size, size)
-    scale = best_scale(grouped, importance, thorough=thorough)
+    scale = best_scale(grouped, importance)
     return pack4(round4(grouped, scale).view(rows, columns), scale.squeeze(2))
 
 
@@ -84,13 +83,14 @@ def _eight_bits(scale: Tensor) -> Tensor:
     return scale.bfloat16().half()
 
 
-def best_scale(grouped: Tensor, importance: Tensor | None = None, *, thorough: bool = True) -> Tensor:
+def best_scale(grouped: Tensor, importance: Tensor | None = None) -> Tensor:
     """FP16 scales [rows, groups, 1] of least squared error: clipping a few outliers pays at four bits.
+
+    Several places for the largest weight are tried, then the best is refined by least squares.
 
     Args:
         grouped: [rows, groups, size].
         importance: [groups, size] weight of each column's squared error; equal when None.
-        thorough: try several places for the largest weight, then refine by least squares; else −8 alone.
 
     Raises:
         ModelError: the weights are beyond what FP16 scales reach.
@@ -108,11 +108,6 @@ def best_scale(grouped: Tensor, importance: Tensor | None = None, *, thorough: b
         better = error < least
         best, least = torch.where(better, scale, best), torch.where(better, error, least)
 
-    if not thorough:
-        scale = _eight_bits(signed / _LEVELS[0])
-        if not torch.isfinite(scale).all():
-            raise ModelError("weights are too large for INT4", given=f"{signed.abs().max():g}")
-        return scale
     for level in _LEVELS:
         offer(_eight_bits(signed / level))
     for _ in range(_REFINEMENTS):
