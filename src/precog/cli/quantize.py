@@ -71,6 +71,7 @@ def quantize(
     """Store a model's weights in fewer bits, or compare ways to."""
     import torch
 
+    from precog.backbones.tenns.quantise import SCHEMES
     from precog.bench.machine import Machine, git_commit, versions
     from precog.evaluate.perplexity import read_token_documents
     from precog.evaluate.quantisation import Comparison, Trial
@@ -85,6 +86,10 @@ def quantize(
         raise UsageError("either OUT or --compare", given="both" if target else "neither")
     if target is not None:
         refuse_existing(target)
+    schemes = [scheme.strip() for scheme in compare.split(",")] if compare is not None else [matrices]
+    for scheme in (*schemes, embedding):
+        if scheme not in SCHEMES:
+            raise UsageError("no such quantisation", given=scheme, expected=", ".join(SCHEMES))
     source = _source(model)
     tokenizer = load_mistral_tokenizer()
     rows = None
@@ -102,9 +107,9 @@ def quantize(
     machine = Machine.here()
     comparison.add_source(source)
     written: str | None = None
-    for scheme in compare.split(",") if compare is not None else [matrices]:
+    for scheme in schemes:
         err.print(f"[dim]rounding to {shown(scheme)} …[/]")
-        made = quantise(source, matrices=scheme.strip(), embedding=embedding, calibration=rows)
+        made = quantise(source, matrices=scheme, embedding=embedding, calibration=rows)
         if target is not None:
             card = made.write(
                 target,
@@ -155,7 +160,7 @@ def _print(report: dict[str, object]) -> None:
                     f"{cast(float, kind['relative_error']):.4f}",
                 )
             out.print(table)
-    table = Table("matrices", "embedding", "bytes", "perplexity", "change", "EM", "F1", "tokens/s", "packed")
+    table = Table("matrices", "tables", "bytes", "ppl", "change", "EM", "F1", "tok/s", "packed")
     for row in rows:
         perplexity = cast(dict[str, float], row.get("perplexity", {}))
         squad = cast(dict[str, float], row.get("squad", {}))
