@@ -28,6 +28,7 @@ from precog.train.microbatch import Scoring, as_tokens, describe, means, token_c
 from precog.train.objective import LossWeights, summed_cross_entropy
 from precog.train.optimiser import optimisers
 from precog.train.parallel import Workers, agreed, kind_of, place_in_world, summed
+from precog.train.questions import QuestionBatch
 from precog.train.recorded import Recorder
 from precog.train.schedule import learning_rate_factor
 from precog.train.settings import TrainSettings
@@ -124,6 +125,7 @@ class Run:
             torch.compile(summed_cross_entropy, dynamic=True) if compiled else summed_cross_entropy,
         )
         self.recorder = self._recorder()
+        self.ready: dict[int, QuestionBatch] = {}  # the next step's batch, on the device
         self.tokens_seen = 0
         self.window: list[list[float]] = []  # steps since the last line of metrics
         self.record: dict[str, Any] = {
@@ -189,7 +191,7 @@ class Run:
         losses, scores = [], []
         try:
             if self.recorder is not None and as_tokens(arrays[0]) is None:
-                asked = self.scoring.placed(cast(Batch, arrays[0]), step)
+                asked = self.ready.pop(step, None) or self.scoring.placed(cast(Batch, arrays[0]), step)
                 loss, found = self.recorder.run(asked, weights, self.scoring.factors(asked, weights))
                 self.workers.average_gradients()
                 return loss[None], found
@@ -322,7 +324,10 @@ class Run:
         if step >= self.settings.steps:
             return [], None
         try:
-            return [next(batches) for _ in range(self.settings.accumulate)], None
+            arrays = [next(batches) for _ in range(self.settings.accumulate)]
+            if self.recorder is not None and as_tokens(arrays[0]) is None:  # while the device replays the step before
+                self.ready = {step: self.scoring.placed(cast(Batch, arrays[0]), step)}
+            return arrays, None
         except PrecogError as error:
             return [], error
         except Exception as error:
