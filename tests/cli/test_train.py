@@ -52,7 +52,8 @@ def losses(folder: Path) -> dict[int, float]:
 def test_a_folder_of_texts_is_enough_and_an_interrupted_run_goes_on_to_the_same_losses(
     texts: Path, here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["train", "--preset", "tiny-outer", "--data", texts, "--workers", "1", *FAST]
+    windows = ["--set", "stream_rows=1", "--set", "stream_tokens=64"]
+    words = ["train", "--preset", "tiny-outer", "--data", texts, "--workers", "1", *FAST, *windows]
     whole = run(*words, "--out", "whole")
     assert whole.status == 0, whole.err
     assert whole.out == "trained: `precog ask … --model whole/model` uses it\n"
@@ -182,7 +183,7 @@ def test_what_cannot_be_is_one_line(
     *before, line = ended.err.splitlines()
     assert ended.status == status, ended.err
     assert said in line
-    assert all(text.startswith("writing to ") for text in before)
+    assert all(text.startswith(("writing to ", "measuring ")) for text in before)
     assert not list(here.rglob("*.safetensors"))
 
 
@@ -199,7 +200,7 @@ def test_another_setting_is_not_resumed(model: Path, squad: Path, here: Path, ru
     assert run(*words, "--steps", "2").status == 0
     ended = run(*words, "--steps", "3")
     assert ended.status == 1
-    [line] = ended.err.splitlines()
+    line = ended.err.splitlines()[-1]
     assert "another settings" in line
     assert "steps" in line
 

@@ -53,7 +53,7 @@ def finetune(
             show_default=False,
         ),
     ] = None,
-    steps: Steps = 200,
+    steps: Steps = 100,
     lr: training.Lr = None,
     batch_chunks: training.BatchChunks = None,
     questions_per_chunk: training.QuestionsPerChunk = None,
@@ -98,7 +98,7 @@ def lora(
             show_default=False,
         ),
     ] = None,
-    steps: Steps = 200,
+    steps: Steps = 100,
     rank: Annotated[int, typer.Option(metavar="R", help="Of the adapter.")] = 32,
     alpha: Annotated[
         float | None,
@@ -214,7 +214,7 @@ def _run(
         torch.set_num_threads(resolved.threads)
     request = FinetuneRequest(base, base_name, files, target, settings, adapter, name, held_out)
     with RunProgress() as progress:
-        result = run_finetune(request, where, compiled=compiled, on_progress=progress)
+        result = run_finetune(request, where, compiled=compiled, on_progress=progress, say=say)
     if is_first_process():
         if as_json:
             print_json(result.to_json())
@@ -225,9 +225,8 @@ def _run(
 
 def _print_result(result: Finetuned, is_adapter: bool) -> None:
     if result.num_left_out:
-        err.print(
-            f"[yellow]note[/] {counted(result.num_left_out, 'question')} could not be used (too long, or cut off)"
-        )
+        left_out = counted(result.num_left_out, "question")
+        err.print(f"[yellow]note[/] {left_out} could not be used: too long, or the answer is not in the text")
     before, after = result.before, result.after
     out.print(f"held out: {counted(result.num_held_out, 'question')}, trained on: {result.num_train:,}")
     out.print(f"cross-entropy of answers: {before['answer']:.3f} → [bold]{after['answer']:.3f}[/] nats per token")

@@ -117,8 +117,9 @@ def train(
         seed=seed,
     )
     where = choose_device(resolved.device)
+    small = training.SMALL_BATCHES if where.type == "cpu" else {}
     settings = training.checked(
-        lambda chosen: TrainSettings.from_dict(dict(chosen)), training.with_defaults(values, where)
+        lambda chosen: TrainSettings.from_dict({**small, **chosen}), training.with_defaults(values, where)
     )
     source = training.existing(data, "--data")
     shares = None if mixture is None else training.existing(mixture, "--mixture")

@@ -76,6 +76,10 @@ def chosen_settings(setting: list[str] | None, **options: object) -> dict[str, A
     return values
 
 
+SMALL_BATCHES = {"batch_chunks": 4, "questions_per_chunk": 4, "stream_rows": 2}
+"""What a CPU trains on from scratch, where a batch of twice the size takes twice the time."""
+
+
 def with_defaults(values: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     """Settings for people rather than for experiments: what nobody named follows from the steps and the device.
 

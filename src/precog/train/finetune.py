@@ -118,6 +118,7 @@ def finetune(
     compiled: bool = False,
     on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
     on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Finetuned:
     """Go on with a model on example files, on one device or, under torchrun, on several.
 
@@ -129,6 +130,7 @@ def finetune(
         compiled: compile the blocks.
         on_metrics: called with every line of metrics, in the first process.
         on_progress: called after every step, in the first process.
+        say: called with what a person should know, in the first process.
 
     Raises:
         ModelError: the base is missing or damaged, or an adapter's settings do not fit it.
@@ -147,7 +149,7 @@ def finetune(
                 if place_in_world()[0] == 0:
                     lock = RunLock(request.out)
                     _prepared(request)
-            return _finetune(request, device, compiled, on_metrics, on_progress)
+            return _finetune(request, device, compiled, on_metrics, on_progress, say)
     finally:
         if lock is not None:
             lock.release()
@@ -160,6 +162,7 @@ def _finetune(
     compiled: bool,
     on_metrics: Callable[[dict[str, Any]], None],
     on_progress: Callable[[int, int, dict[str, Any]], None],
+    say: Callable[[str], None],
 ) -> Finetuned:
     settings = request.settings
     with agreed(device):
@@ -184,6 +187,8 @@ def _finetune(
         figures = evaluate_batches(model, held_out, device, run.dtype, variation=run.variation.plain())
         return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
 
+    if run.rank == 0:
+        say(f"measuring {card.name} on held-out examples first")
     before = run.workers.run(evaluate)
     shape = (settings.batch_chunks, settings.questions_per_chunk)
     entries = [MixtureEntry(examples.train, 1.0)]
