@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from precog.bench import decode, encode, index, store, ttft
 from precog.bench.filling import add_facts, create_store, fill
 from precog.bench.memory import peak_of_indexing
 from precog.bench.model import QUICK, model_folder, model_name, open_backbone, state_spec
+from precog.bench.packed import open_packed
 from precog.bench.synthetic import TextMaker, write_documents
 from precog.cli.main import main
 from precog.encoders import load_encoder
@@ -150,3 +152,21 @@ def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path, monkeypatch):
         pytest.raises(StorageError, match="no room"),
     ):
         fill(made, spec, 10**12)
+
+
+@pytest.mark.parametrize(("matrices", "embedding", "bits"), [("int4:32", "int8", 12), ("bf16", "bf16", 17)])
+def test_decoding_is_measured_on_packed_weights(matrices: str, embedding: str, bits: float) -> None:
+    packed = open_packed(QUICK, matrices=matrices, embedding=embedding)
+    values = decode.bench_decode(packed, quick=True, build_sec=1.5).to_json()["values"]
+    assert values["packed"]
+    assert 4 < values["bits_per_weight"] < bits
+    assert values["weight_bytes"] == decode.weight_bytes(packed)
+    assert values["peak_memory_bytes"] > values["weight_bytes"]
+    assert values["build_sec"] == 1.5
+    with pytest.raises(UsageError, match="no such packed scheme"):
+        open_packed(QUICK, matrices="fp32", embedding="int8")
+
+
+def test_a_stored_model_is_packed_as_asked(tmp_path: Path) -> None:
+    folder = model_folder(QUICK, tmp_path)
+    assert open_packed(str(folder), matrices="int8", embedding="int8").encoding_dtype == "bfloat16"

@@ -42,6 +42,15 @@ class DecodeSettings:
 
 
 QUICK = DecodeSettings(batches=(1, 4), tokens=4, repeats=2, warm_up=1)
+LARGE = DecodeSettings(batches=(1, 4), tokens=8, repeats=3, warm_up=1)
+LARGE_PARAMETERS = 400_000_000
+
+
+def sized(backbone: Backbone, *, quick: bool = False) -> DecodeSettings:
+    """Sizes that end in a minute, whatever the model."""
+    if quick:
+        return QUICK
+    return LARGE if network_of(backbone).num_parameters() > LARGE_PARAMETERS else DecodeSettings()
 
 
 def bench_decode(
@@ -49,10 +58,19 @@ def bench_decode(
     settings: DecodeSettings | None = None,
     *,
     quick: bool = False,
+    build_sec: float | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:
-    """Measures steps from a live state, the scores of the whole vocabulary included."""
-    settings = settings or DecodeSettings()
+    """Measures steps from a live state, the scores of the whole vocabulary included.
+
+    Args:
+        backbone: the model.
+        settings: sizes; those of `sized` when None.
+        quick: small sizes of the machine's limits.
+        build_sec: how long the model took to open, to be reported.
+        say: told what is going on.
+    """
+    settings = settings or sized(backbone, quick=quick)
     machine = Machine.here()
     say("the machine's limits")
     ceilings = measure_ceilings(backbone.device, backbone.encoding_dtype, quick=quick)
@@ -83,6 +101,7 @@ def bench_decode(
             "bits_per_weight": 8 * num_bytes / read_weights(backbone),
             "peak_memory_bytes": peak_memory_bytes(),
             "packed": packed,
+            "build_sec": build_sec,
         },
         ratios={},
         ceiling={**ceilings.to_json(), "token_sec": limit_sec, "tokens_per_sec": 1 / limit_sec},

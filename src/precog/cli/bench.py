@@ -1,5 +1,6 @@
 """``precog bench``: speed and memory, as ratios to what the machine can do."""
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -189,6 +190,7 @@ def decode(
         raise UsageError("one of --int4, --int8 and --bf16", given=" and ".join(schemes))
     if embedding is not None and not schemes:
         raise UsageError("--embedding goes with --int4, --int8 or --bf16", given=embedding)
+    started = time.perf_counter()
     if schemes:
         if settings.device not in ("auto", "cpu"):
             raise UsageError("packed weights are multiplied on the CPU only", given=settings.device)
@@ -197,8 +199,8 @@ def decode(
         backbone: Backbone = open_packed(name, matrices=schemes[0], embedding=tables, threads=settings.threads or 1)
     else:
         backbone = open_backbone(name, device=settings.device, threads=settings.threads or 1)
-    sizes = decode_bench.QUICK if quick else None
-    return _show(decode_bench.bench_decode(backbone, sizes, quick=quick, say=_say), as_json=as_json)
+    result = decode_bench.bench_decode(backbone, quick=quick, build_sec=time.perf_counter() - started, say=_say)
+    return _show(result, as_json=as_json)
 
 
 @app.command()
