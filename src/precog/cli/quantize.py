@@ -77,7 +77,7 @@ def quantize(
     from precog.evaluate.quantisation import Comparison, Trial
     from precog.evaluate.squad_data import read_questions, sample_questions
     from precog.text.tokenizer import load_mistral_tokenizer
-    from precog.train.quantise import calibration_rows, quantise, refuse_existing
+    from precog.train.quantise import calibration_rows, check_table_fits, quantise, refuse_existing
 
     settings = resolve({"threads": threads})
     if settings.threads is not None:
@@ -91,6 +91,8 @@ def quantize(
         if scheme not in SCHEMES:
             raise UsageError("no such quantisation", given=scheme, expected=", ".join(SCHEMES))
     source = _source(model)
+    if target is not None:
+        check_table_fits(source, embedding, shard_mb * 1_000_000)
     tokenizer = load_mistral_tokenizer()
     rows = None
     if calibrate is not None:

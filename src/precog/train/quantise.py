@@ -20,6 +20,7 @@ from precog.backbones.tenns.checkpoint import (
     NothingDrawn,
     empty_model,
     is_matrix,
+    read_card,
     read_stored,
     scheme_of,
     unpack_checked,
@@ -125,6 +126,20 @@ def refuse_existing(folder: Path) -> None:
     """Raises UsageError when there is anything at the path."""
     if folder.exists() or folder.is_symlink():
         raise UsageError("the output exists already", given=folder, hint="name a folder that does not exist")
+
+
+def check_table_fits(source: Path, embedding: str, shard_bytes: int) -> None:
+    """Raises UsageError when the embedding table will be larger than a weight file may be; a tensor is never split."""
+    _, config = read_card(source)
+    bits = {"fp32": 32, "bf16": 16, "int8": 8}.get(embedding, 4)
+    num_bytes = config.vocabulary * config.width * bits // 8
+    if num_bytes > shard_bytes:
+        raise UsageError(
+            "the embedding table is larger than a weight file may be",
+            given=f"{num_bytes} bytes as {embedding}",
+            expected=f"at most {shard_bytes}",
+            hint="take --embedding int4:128, or a larger --shard-mb",
+        )
 
 
 def quantise(

@@ -15,6 +15,7 @@ GROUP_SIZES = (32, 64, 128)
 SCHEMES = ("fp32", "bf16", "int8", *(f"int4:{size}" for size in GROUP_SIZES), "int4:channel")
 _LEVELS = (-8.0, -7.5, -7.0, -9.0, -10.0, 7.0, 7.5, 8.0, 9.0)  # where the largest weight of a group may come to lie
 _REFINEMENTS = 2
+_TOGETHER = 1 << 17  # weights whose scales are looked for at a time
 
 
 def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[str, Tensor]:
@@ -45,8 +46,10 @@ def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[
     grouped = weight.view(rows, columns // size, size)
     if importance is not None:
         importance = importance.detach().float().cpu().view(columns // size, size)
-    scale = best_scale(grouped, importance)
-    return pack4(round4(grouped, scale).view(rows, columns), scale.squeeze(2))
+    parts = grouped.split(max(1, _TOGETHER // columns))  # rows are independent, and caches are small
+    scales = [best_scale(part, importance) for part in parts]
+    q = torch.cat([round4(part, scale).to(torch.int8) for part, scale in zip(parts, scales, strict=True)])
+    return pack4(q.view(rows, columns), torch.cat(scales).squeeze(2))
 
 
 def group_size(scheme: str, columns: int) -> int:
