@@ -27,6 +27,8 @@ NAMES = ("states", "final", "d_v", "d_beta", "d_dt", "d_real", "d_omega", "d_ini
 SMALL = Tiles(Tile(8, 4, 4, 1), Tile(8, 4, 2, 1, again=True))  # tiles of 16 tokens forward, 8 backward
 TALL = Tiles(Tile(16, 2, 8, 1, ahead=True), Tile(16, 2, 16, 1, ahead=True))  # 16 forward, 32 backward
 EVEN = Tiles(Tile(8, 8, 2, 1), Tile(8, 4, 4, 1, ahead=True, again=True))  # 16 both
+CHAIN = Tiles(Tile(8, 4, 4, 1, chain=True), Tile(8, 4, 2, 1, chain=True))
+CHAIN_AGAIN = Tiles(Tile(16, 2, 8, 1, chain=True), Tile(16, 2, 8, 1, again=True, chain=True))
 
 
 @contextmanager
@@ -98,10 +100,10 @@ def compare(actual, expected, tolerance, narrow=None):
         assert error <= limit * max(1.0, e.abs().max().item()), (name, error)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=16)
 @given(
     length=st.sampled_from([1, 2, 3, 8, 15, 16, 17, 33]),
-    tiles=st.sampled_from([SMALL, TALL, EVEN]),
+    tiles=st.sampled_from([SMALL, TALL, EVEN, CHAIN, CHAIN_AGAIN]),
     sizes=st.sampled_from([(1, 1, 8), (2, 3, 8), (1, 5, 2), (3, 9, 1)]),
     seed=st.integers(0, 10**6),
     speed=st.sampled_from(["pi", "free", "zero"]),
@@ -117,9 +119,19 @@ def test_equals_the_loop_with_gradients(device, length, tiles, sizes, seed, spee
 
 
 @pytest.mark.parametrize(("length", "per_group"), [(63, 8), (64, 16), (65, 16), (130, 8)])
-def test_many_tiles(device, length, per_group):
-    inputs, weights = make(1, length, 1, per_group, device, seed=length)
-    compare(fused(inputs, weights, True, None, TALL), judged(inputs, weights, True, None), 2e-5)
+@pytest.mark.parametrize("tiles", [TALL, CHAIN_AGAIN], ids=["walked", "chained"])
+def test_many_tiles(device, length, per_group, tiles):
+    inputs, weights = make(2, length, 1, per_group, device, seed=length)
+    compare(fused(inputs, weights, True, None, tiles), judged(inputs, weights, True, None), 2e-5)
+
+
+@pytest.mark.parametrize("tiles", [SMALL, CHAIN, CHAIN_AGAIN], ids=["walked", "chained", "again"])
+def test_rows_of_no_tokens_hand_their_state_through(device, tiles):
+    inputs, weights = make(2, 0, 1, 8, device)
+    found = fused(inputs, weights, True, None, tiles)
+    assert torch.equal(found[NAMES.index("final")], inputs[5])
+    assert torch.equal(found[NAMES.index("d_initial")], weights[1])
+    assert not found[NAMES.index("d_real")].any()
 
 
 @pytest.mark.parametrize("where", [(0, 7, 8), (1, 16, 19), (3, 4, 15)])

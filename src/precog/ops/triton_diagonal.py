@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from precog.errors import UsageError
+from precog.ops.triton_diagonal_chain import backward_chain, forward_chain
 from precog.ops.triton_diagonal_kernels import backward_kernel, forward_kernel
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -27,7 +28,9 @@ class Tile:
         warps: of a program.
         ahead: whether the next tile is read into registers before this one is computed; without, reading overlaps
             only with other programs of the same processor.
-        again: whether the backward pass reads v and β a second time, from cache, rather than keep them in registers.
+        again: whether the backward pass reads its inputs a second time, from cache, rather than keep them in registers.
+        chain: whether every tile has a program of its own, which waits for its neighbour's state; otherwise one program
+            walks through all of them.
     """
 
     modes: int
@@ -36,6 +39,7 @@ class Tile:
     warps: int
     ahead: bool = False
     again: bool = False
+    chain: bool = False
 
     @property
     def tokens(self) -> int:
@@ -83,6 +87,11 @@ def _is_even(length: int, modes: int, tile: Tile) -> bool:
     return length > 0 and length % tile.tokens == 0 and modes % tile.modes == 0
 
 
+def _unwritten(rows: int, length: int, reals: int, tile: Tile, device: torch.device) -> Tensor:
+    """Where neighbours leave their states: NaNs that no arithmetic makes."""
+    return torch.full((rows, max(1, -(-length // tile.tokens)), reals), -1, dtype=torch.int32, device=device)
+
+
 def _bytes(resets: Tensor | None) -> Tensor | None:
     return None if resets is None else resets.contiguous().view(torch.uint8)
 
@@ -103,32 +112,37 @@ def launch_forward(
     states = torch.empty(v.shape, dtype=v.dtype, device=v.device)
     final = torch.empty((rows, reals), dtype=torch.float32, device=v.device)
     entering = torch.empty((rows, -(-length // save), reals), dtype=torch.float32, device=v.device)
-    if rows:
-        forward_kernel[(rows * -(-modes // tile.modes),)](
-            v.contiguous(),
-            beta.contiguous(),
-            dt.contiguous(),
-            real.contiguous(),
-            None if omega is None else omega.contiguous(),
-            None if initial is None else initial.contiguous(),
-            _bytes(resets),
-            states,
-            final,
-            entering,
-            length,
-            M=modes,
-            MPG=modes // dt.shape[-1],
-            BM=tile.modes,
-            C=tile.chunks,
-            L=tile.steps,
-            SAVE=save,
-            COMPLEX=omega is not None,
-            INITIAL=initial is not None,
-            RESETS=resets is not None,
-            EVEN=_is_even(length, modes, tile),
-            AHEAD=tile.ahead,
-            num_warps=tile.warps,
-        )
+    pointers = (
+        v.contiguous(),
+        beta.contiguous(),
+        dt.contiguous(),
+        real.contiguous(),
+        None if omega is None else omega.contiguous(),
+        None if initial is None else initial.contiguous(),
+        _bytes(resets),
+        states,
+        final,
+        entering,
+    )
+    blocks = rows * -(-modes // tile.modes)
+    constants = {
+        "M": modes,
+        "MPG": modes // dt.shape[-1],
+        "BM": tile.modes,
+        "C": tile.chunks,
+        "L": tile.steps,
+        "SAVE": save,
+        "COMPLEX": omega is not None,
+        "INITIAL": initial is not None,
+        "RESETS": resets is not None,
+        "EVEN": _is_even(length, modes, tile),
+        "num_warps": tile.warps,
+    }
+    if rows and tile.chain:
+        chain = _unwritten(rows, length, reals, tile, v.device)
+        forward_chain[(blocks * chain.shape[1],)](*pointers, chain, length, rows, **constants)
+    elif rows:
+        forward_kernel[(blocks,)](*pointers, length, AHEAD=tile.ahead, **constants)
     return states, final, entering
 
 
@@ -153,38 +167,44 @@ def launch_backward(
 
     d_v = torch.empty(v.shape, dtype=v.dtype, device=v.device)
     d_beta = torch.empty(v.shape, dtype=v.dtype, device=v.device)
-    d_dt, d_real, d_initial = made(*dt.shape), made(rows, modes), made(rows, reals)
-    d_omega = made(rows, modes) if omega is not None else made(0)
-    if rows:
-        backward_kernel[(rows * -(-modes // tile.modes),)](
-            v.contiguous(),
-            beta.contiguous(),
-            dt.contiguous(),
-            real.contiguous(),
-            None if omega is None else omega.contiguous(),
-            _bytes(resets),
-            entering,
-            d_states.contiguous(),
-            d_final.contiguous(),
-            d_v,
-            d_beta,
-            d_dt,
-            d_real,
-            d_omega,
-            d_initial,
-            length,
-            M=modes,
-            MPG=modes // dt.shape[-1],
-            BM=tile.modes,
-            C=tile.chunks,
-            L=tile.steps,
-            COMPLEX=omega is not None,
-            RESETS=resets is not None,
-            EVEN=_is_even(length, modes, tile),
-            AHEAD=tile.ahead,
-            AGAIN=tile.again,
-            num_warps=tile.warps,
-        )
+    parts = rows * max(1, -(-length // tile.tokens)) if tile.chain else rows
+    d_dt, d_real, d_initial = made(*dt.shape), made(parts, modes), made(rows, reals)
+    d_omega = made(parts, modes) if omega is not None else made(0)
+    pointers = (
+        v.contiguous(),
+        beta.contiguous(),
+        dt.contiguous(),
+        real.contiguous(),
+        None if omega is None else omega.contiguous(),
+        _bytes(resets),
+        entering,
+        d_states.contiguous(),
+        d_final.contiguous(),
+        d_v,
+        d_beta,
+        d_dt,
+        d_real,
+        d_omega,
+        d_initial,
+    )
+    blocks = rows * -(-modes // tile.modes)
+    constants = {
+        "M": modes,
+        "MPG": modes // dt.shape[-1],
+        "BM": tile.modes,
+        "C": tile.chunks,
+        "L": tile.steps,
+        "COMPLEX": omega is not None,
+        "RESETS": resets is not None,
+        "EVEN": _is_even(length, modes, tile),
+        "AGAIN": tile.again,
+        "num_warps": tile.warps,
+    }
+    if rows and tile.chain:
+        chain = _unwritten(rows, length, reals, tile, v.device)
+        backward_chain[(blocks * chain.shape[1],)](*pointers, chain, length, rows, **constants)
+    elif rows:
+        backward_kernel[(blocks,)](*pointers, length, AHEAD=tile.ahead, **constants)
     return d_v, d_beta, d_dt, d_real.sum(0), d_omega if omega is None else d_omega.sum(0), d_initial
 
 
