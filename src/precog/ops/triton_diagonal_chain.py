@@ -40,7 +40,7 @@ def _publish(pointer, real, imaginary, mask, M: tl.constexpr):
 @triton.jit
 @no_type_check
 def _once_more(v, beta, wide, here, M: tl.constexpr, EVEN: tl.constexpr):
-    """v and β from the first-level cache: registers hold one token at a time, so that more programs fit."""
+    """Reads v and β from the first-level cache: registers hold one token at a time, so that more programs fit."""
     return (
         _load(v + wide, here, EVEN).to(tl.float32),
         _load(v + wide + M, here, EVEN).to(tl.float32),
