@@ -249,17 +249,15 @@ def _bytes(x: Tensor) -> int:
 
 
 def _name(tile: "Tile") -> str:
-    flags = ("+ahead" if tile.ahead else "") + ("+again" if tile.again else "")
+    flags = ("+ahead" if tile.ahead else "") + ("+again" if tile.again else "") + ("+chain" if tile.chain else "")
     return f"{tile.modes}·{tile.chunks}·{tile.steps}·{tile.warps}{flags}"
 
 
 if FUSED:
     _CANDIDATES = (
-        Tiles(Tile(32, 8, 8, 4), Tile(32, 8, 8, 4, again=True)),
         Tiles(Tile(32, 8, 8, 4, ahead=True), Tile(32, 8, 8, 4)),
-        Tiles(Tile(64, 4, 8, 4), Tile(64, 4, 8, 4, again=True)),
-        Tiles(Tile(64, 8, 8, 8), Tile(32, 8, 4, 4)),
         Tiles(Tile(16, 32, 8, 8, ahead=True), Tile(16, 32, 8, 8, ahead=True, again=True)),
-        Tiles(Tile(16, 16, 8, 4, ahead=True), Tile(16, 16, 8, 4, ahead=True, again=True)),
-        Tiles(Tile(16, 64, 4, 16, ahead=True), Tile(16, 32, 4, 8, ahead=True)),
+        Tiles(Tile(32, 8, 8, 4, chain=True), Tile(32, 8, 8, 4, again=True, chain=True)),
+        Tiles(Tile(64, 8, 8, 8, chain=True), Tile(64, 8, 8, 8, again=True, chain=True)),
+        Tiles(Tile(16, 32, 8, 8, chain=True), Tile(32, 16, 8, 8, again=True, chain=True)),
     )
