@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -10,6 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from precog.cli.output import err
 
 LINE_EVERY_SEC = 10.0
+SHOWN = {
+    "loss": "loss {:.3f}",
+    "tokens_per_sec": "{:,.0f} tokens/s",
+    "mfu": "MFU {:.1%}",
+    "rows_per_sec": "{:,.0f} rows/s",
+    "kept": "{:.1%} kept",
+}
 
 
 def is_first_process() -> bool:
@@ -27,9 +35,10 @@ class RunProgress:
     """Shows the step, the loss, the speed and the time left, on stderr."""
 
     def __init__(self) -> None:
+        self._noun = "step"
         self._is_line = is_first_process() and not err.is_terminal
         self._bar = Progress(
-            TextColumn("[bold]step"),
+            TextColumn("[bold]{task.fields[noun]}"),
             MofNCompleteColumn(),
             BarColumn(),
             TextColumn("{task.fields[told]}"),
@@ -37,7 +46,7 @@ class RunProgress:
             transient=True,
             disable=not (is_first_process() and err.is_terminal),
         )
-        self._task = self._bar.add_task("", total=None, told="")
+        self._task = self._bar.add_task("", total=None, told="", noun=self._noun)
         self._first: tuple[int, float] | None = None
         self._last_line_sec = time.monotonic()
 
@@ -51,7 +60,16 @@ class RunProgress:
         self._bar.stop()
 
     def __call__(self, done: int, total: int, metrics: Mapping[str, object]) -> None:
-        """After a step: how many are done, of how many, and any of ``loss``, ``tokens_per_sec`` and ``mfu``."""
+        """After a step: how many are done, of how many, and any of the figures in `SHOWN`."""
+        self._show("step", done, total, metrics)
+
+    def of(self, noun: str) -> Callable[[int, int, Mapping[str, object]], None]:
+        """The same for something else than steps, which comes after them."""
+        return partial(self._show, noun)
+
+    def _show(self, noun: str, done: int, total: int, metrics: Mapping[str, object]) -> None:
+        if noun != self._noun:
+            self._noun, self._first = noun, None
         now = time.monotonic()
         self._first = self._first or (done, now)
         parts = _parts(metrics)
@@ -59,15 +77,15 @@ class RunProgress:
         if done > first:
             parts.append(f"{_clock((now - since) / (done - first) * (total - done))} left")
         told = " · ".join(parts)
-        self._bar.update(self._task, completed=done, total=total, told=told)
+        self._bar.update(self._task, completed=done, total=total, told=told, noun=noun)
         if self._is_line and now - self._last_line_sec >= LINE_EVERY_SEC:
             self._last_line_sec = now
-            err.print(f"step {done:,} of {total:,} · {told}", markup=False)
+            err.print(f"{noun} {done:,} of {total:,} · {told}", markup=False)
 
 
 def _parts(metrics: Mapping[str, object]) -> list[str]:
     parts = []
-    for name, form in (("loss", "loss {:.3f}"), ("tokens_per_sec", "{:,.0f} tokens/s"), ("mfu", "MFU {:.1%}")):
+    for name, form in SHOWN.items():
         value = metrics.get(name)
         if isinstance(value, int | float):
             parts.append(form.format(value))

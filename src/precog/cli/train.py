@@ -1,4 +1,6 @@
-"""``precog train``: text or prepared data to a model; ``finetune``, ``lora`` and ``merge`` go on with one."""
+"""``precog train``: text or prepared data to a model; ``finetune``, ``lora`` and ``merge`` go on with one, ``ask`` has
+one write questions to train on.
+"""
 
 import os
 from pathlib import Path
@@ -13,6 +15,7 @@ from precog.cli import options, training
 from precog.cli.finetune import RUNS, finetune, lora, merge
 from precog.cli.output import err, out, print_json
 from precog.cli.progress import RunProgress, is_first_process, say
+from precog.cli.train_ask import ask
 from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.train.data.folder import is_prepared, prepare_folder
@@ -31,6 +34,7 @@ app = typer.Typer(add_completion=False, context_settings={"help_option_names": [
 app.command()(finetune)
 app.command()(lora)
 app.command()(merge)
+app.command()(ask)
 
 
 @app.callback(invoke_without_command=True)

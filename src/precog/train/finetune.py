@@ -167,7 +167,7 @@ def _finetune(
     settings = request.settings
     with agreed(device):
         model, card = load_network(request.base)
-        _check_base(card)
+        check_form(card)
         fingerprint = base_fingerprint(card, model)
         examples = _prepared(request)
         if request.lora is None:
@@ -215,7 +215,12 @@ def _prepared(request: FinetuneRequest) -> Examples:
     return prepare_examples(request.data, request.out / "data", share=request.held_out, seed=request.settings.seed)
 
 
-def _check_base(card: ModelCard) -> None:
+def check_form(card: ModelCard) -> None:
+    """Whether prepared rows have the form that a model reads.
+
+    Raises:
+        TrainingError: they have not.
+    """
     asked = (card.question_template, card.chunk_template, card.tokenizer_sha256)
     if asked != (PROMPT, "{chunk}", MISTRAL_SHA256):
         raise TrainingError(

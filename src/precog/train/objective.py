@@ -80,6 +80,7 @@ class Scores:
         context, recite, question, answer, grounded: (sum of cross-entropies, number of tokens).
         exact: (rows whose every answer token is the argmax under the mask, answerable rows).
         row_losses: [R] grounded cross-entropy summed over each row's answer; infinite where it cannot be decoded.
+        row_misses: [R] answer tokens that are not the argmax under the mask.
     """
 
     context: tuple[Tensor, Tensor]
@@ -89,6 +90,7 @@ class Scores:
     grounded: tuple[Tensor, Tensor]
     exact: tuple[Tensor, Tensor]
     row_losses: Tensor
+    row_misses: Tensor
 
     def loss(self, weights: LossWeights) -> Tensor:
         """The weighted sum of the means."""
@@ -197,7 +199,7 @@ def score(
     missed = (masked.argmax(-1) != answers.targets) & answers.present
     misses = losses.new_zeros(rows).index_add(0, answers.rows, missed.to(losses.dtype))
     exact = ((misses == 0) & batch.answerable).sum(), batch.answerable.sum()
-    return Scores(context, recite, question, answer, grounded, exact, row_losses)
+    return Scores(context, recite, question, answer, grounded, exact, row_losses, misses)
 
 
 def _grouped_pass(

@@ -53,6 +53,13 @@ class Pieces:
         text: str = self._model.decode([int(i) for i in ids])
         return text
 
+    def decode_all(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of some rows of ids."""
+        if not rows:
+            return []
+        texts: list[str] = self._model.decode([list(row) for row in rows])
+        return texts
+
 
 def answer_span(text: str, ends: Sequence[int], start: int, stop: int) -> tuple[int, int] | None:
     """The tokens that cover characters ``start:stop`` of ``text``, or None where they say more than the answer.

@@ -1,0 +1,1 @@
+"""Questions that a model writes itself about prepared chunks: learning to ask, asking, judging, blending."""
