@@ -129,6 +129,7 @@ def test_weights_cast_beforehand_give_the_same_bits():
     [
         ("Where was she born?", None),
         ("Who lived in Warsawville then?", None),  # another word than the answer
+        ("Who lived in Warsawville near Warsaw?", "gives_answer"),
         ("Where was she born? When?", "no_question"),
         ("where", "no_question"),
         ("Where was she born", "no_question"),

@@ -80,9 +80,22 @@ def refusal(question: str, answer: str) -> str | None:
     """Why a sampled text is no good question, or None."""
     if not _QUESTION.fullmatch(question) or question.count("?") != 1:
         return "no_question"
-    if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", question, re.IGNORECASE):
+    if _holds(question.lower(), answer.lower()):
         return "gives_answer"
     return "repeated" if _TWICE.search(question) else None
+
+
+def _holds(text: str, words: str) -> bool:
+    """Whether words stand in a text, and not within others."""
+    at = text.find(words)
+    while at >= 0:
+        end = at + len(words)
+        if not (
+            (text[:at][-1:].isalnum() and words[:1].isalnum()) or (text[end:][:1].isalnum() and words[-1:].isalnum())
+        ):
+            return True
+        at = text.find(words, at + 1)
+    return False
 
 
 def ask_slice(

@@ -23,6 +23,7 @@ from precog.train.interrupt import Interrupt
 from precog.train.parallel import agreed, place_in_world, summed
 
 SAMPLES = 12
+TEXT_THREADS = 4
 
 
 class AskingInterrupted(TrainingError):
@@ -46,7 +47,7 @@ class Writer:
         self, request: AskRequest, asker: TennsModel, judge: TennsModel, device: torch.device, dtype: torch.dtype
     ) -> None:
         self._request, self._asker, self._judge, self._device, self._dtype = request, asker, judge, device, dtype
-        self._pieces = Pieces()
+        self._pieces = Pieces(TEXT_THREADS)
         self._rank, self._world = place_in_world()
 
     def write(

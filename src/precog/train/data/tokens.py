@@ -32,9 +32,14 @@ def shared_pieces() -> "Pieces":
 
 
 class Pieces:
-    """The project's vocabulary, encoding many short texts in one call, with the bytes of each piece."""
+    """The project's vocabulary, encoding many short texts in one call, with the bytes of each piece.
 
-    def __init__(self) -> None:
+    Args:
+        threads: that encode and decode many texts at once.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
         self._model = sentencepiece.SentencePieceProcessor(model_file=str(MISTRAL_FILE))
         names = [self._model.id_to_piece(i) for i in range(self._model.vocab_size())]
         self.num_bytes = [
@@ -45,7 +50,7 @@ class Pieces:
         """Token ids of each text, without ``<s>`` and ``</s>``."""
         if not texts:
             return []
-        ids: list[list[int]] = self._model.encode(list(texts), num_threads=1)
+        ids: list[list[int]] = self._model.encode(list(texts), num_threads=self._threads)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -57,7 +62,7 @@ class Pieces:
         """The texts of some rows of ids."""
         if not rows:
             return []
-        texts: list[str] = self._model.decode([list(row) for row in rows])
+        texts: list[str] = self._model.decode([list(row) for row in rows], num_threads=self._threads)
         return texts
 
 
