@@ -149,6 +149,17 @@ def test_an_interrupted_run_keeps_its_slices_and_goes_on_to_the_same_set(
         assert columns(data / part / "asked") == columns(twin / part / "asked")
 
 
+def test_seconds_bound_the_asking_and_what_is_done_becomes_a_set(
+    model: Path, data: Path, run: Run, spoken: list[int]
+) -> None:
+    assert "no slice was finished in time" in ask(run, model, data, "--seconds", 0).err
+    assert ask(run, model, data, "--chunks", 4).status == 0
+    ended = ask(run, model, data, "--seconds", 0)
+    assert ended.status == 0, ended.err
+    assert "4 of 12 chunks were asked about; run it again to go on" in ended.err
+    assert len(PreparedSet(data / "train" / "asked")) == 4
+
+
 def test_more_chunks_and_an_asker_that_is_there(model: Path, data: Path, run: Run, spoken: list[int]) -> None:
     few = ask(run, model, data, "--chunks", 6, "--held-out-chunks", 0, "--json")
     assert few.status == 0, few.err

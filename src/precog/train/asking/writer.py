@@ -106,7 +106,8 @@ class Writer:
         interrupt = Interrupt()
         with interrupt.listening():
             for done, (k, chunks, path) in enumerate(pending[self._rank :: self._world], start=1):
-                if interrupt.is_wanted or (limit_sec and time.monotonic() - began > limit_sec):
+                is_late = limit_sec is not None and time.monotonic() - began > limit_sec
+                if interrupt.is_wanted or is_late:
                     break
                 seed = (request.asking.seed, number, k)
                 asked = self._slice(prepared, chunks, seed)
