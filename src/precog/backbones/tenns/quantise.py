@@ -46,7 +46,7 @@ def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[
     grouped = weight.view(rows, columns // size, size)
     if importance is not None:
         importance = importance.detach().float().cpu().view(columns // size, size)
-    parts = grouped.split(max(1, _TOGETHER // columns))  # rows are independent, and caches are small
+    parts = torch.split(grouped, max(1, _TOGETHER // columns))  # rows are independent, and caches are small
     scales = [best_scale(part, importance) for part in parts]
     q = torch.cat([round4(part, scale).to(torch.int8) for part, scale in zip(parts, scales, strict=True)])
     return pack4(q.view(rows, columns), torch.cat(scales).squeeze(2))
