@@ -350,3 +350,12 @@ def test_bad_input_is_told_in_one_line(tmp_path: Path) -> None:
         prepare(PrepareOptions(out=tmp_path / "file" / "o", recall=3))
     with pytest.raises(TrainingError, match="--row-tokens is out of range"):
         PrepareOptions(out=tmp_path, row_tokens=2)
+
+
+def test_documents_without_a_title_are_not_all_held_out(tmp_path: Path) -> None:
+    from precog.train.data.documents import Document
+    from precog.train.data.jobs import _is_held_out
+
+    held_out = [_is_held_out(Document("", (f"Text number {n} of a collection.",))) for n in range(2000)]
+    assert 2 <= sum(held_out) <= 30
+    assert _is_held_out(Document("Title", ("one",))) == _is_held_out(Document("Title", ("another",)))

@@ -35,6 +35,12 @@ _VAL_EVERY_CONVERSATION = 50
 _LEVELS = (1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 16, 24, 32)
 
 
+def _is_held_out(document: Document) -> bool:
+    """One document in `_VAL_EVERY`, by its title; by its text where it has none, or all of those would be held out."""
+    name = document.title or "\n".join(document.paragraphs)
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % _VAL_EVERY == 0
+
+
 @dataclass(frozen=True, slots=True)
 class HoldOut:
     """Which documents are ``val``.
@@ -101,7 +107,7 @@ def _documents(job: Job) -> Iterator[tuple[str, Document]]:
                 place = first + job.index + number * job.count
                 yield SPLITS[place % job.hold_out.every == job.hold_out.every // 2], document
             else:
-                yield SPLITS[zlib.crc32(document.title.encode()) % _VAL_EVERY == 0], document
+                yield SPLITS[_is_held_out(document)], document
 
 
 def _tailed(document: Document) -> Iterator[tuple[str, Document]]:
