@@ -9,6 +9,7 @@ from made import make_arrays
 
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
+from precog.train.evaluation import evaluate_batches
 from precog.train.objective import LOSSES, LossWeights, score, target_counts
 from precog.train.questions import Variation, joined, place, rounded, varied_states
 
@@ -197,3 +198,18 @@ def test_targets_are_counted_before_anything_is_scored():
     counts = target_counts(batch, weights)
     assert counts.tolist() == [float(getattr(scores, name)[1]) for name in LOSSES]
     torch.testing.assert_close(scores.combined(weights.vector(CPU) / counts), scores.loss(weights))
+
+
+def test_an_evaluation_scores_every_question_once():
+    model = build(OUTER, seed=2)
+    arrays = make_arrays()
+    once = evaluate_batches(model, [arrays], CPU, torch.float32, variation=Variation().plain())
+    again = evaluate_batches(model, [arrays, arrays], CPU, torch.float32, variation=Variation().plain())
+    assert again["exact"] == once["exact"]
+    assert again["answer"] == once["answer"]
+    arrays["valid"][::2] = False
+    half = place(arrays, CPU, Variation().plain(), (0,))
+    assert half.counted is not None
+    scores = score(model, half, LossWeights())
+    assert int(scores.exact[1]) == 12
+    assert int(scores.answer[1]) == int((half.row_length - half.prompt_length)[half.counted].sum())

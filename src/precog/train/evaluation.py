@@ -22,13 +22,16 @@ def evaluate_batches(
 ) -> dict[str, float]:
     """Mean cross-entropies and the share of rows that greedy grounded decoding would answer exactly.
 
+    A question that stands in the batches more than once, as in a set smaller than they are, is scored once.
+
     Runs with gradients enabled and in the shapes of training, so that compiled blocks are reused as they are.
     """
     totals = dict.fromkeys(PARTS, 0.0)
     counts = dict.fromkeys(PARTS, 0.0)
     model.eval()
+    seen: set[bytes] = set()
     for arrays in batches:
-        batch = place(arrays, device, variation, (0,))
+        batch = place(_new_rows(arrays, seen), device, variation, (0,))
         scores = score(model, batch, LossWeights(), dtype, use_state=use_state)
         for name in PARTS:
             total, count = getattr(scores, name)
@@ -36,6 +39,18 @@ def evaluate_batches(
             counts[name] += float(count.detach())
     model.train()
     return {name: round(totals[name] / max(1.0, counts[name]), 4) for name in PARTS}
+
+
+def _new_rows(arrays: Batch, seen: set[bytes]) -> Batch:
+    """The batch with its rows that were seen before marked as no longer valid."""
+    valid = arrays["valid"].copy()
+    for row, chunk in enumerate(arrays["owner"]):
+        key = arrays["context"][chunk].tobytes() + arrays["questions"][row].tobytes()
+        valid[row] &= key not in seen
+        seen.add(key)
+    fresh = arrays.copy()
+    fresh["valid"] = valid
+    return fresh
 
 
 def evaluate_tokens(

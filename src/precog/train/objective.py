@@ -174,7 +174,9 @@ def score(
 
     answers = batch.answers
     if answers is None:
-        answers = answer_tokens(batch.questions, batch.prompt_length, batch.row_length, batch.answerable)
+        answers = answer_tokens(
+            batch.questions, batch.prompt_length, batch.row_length, batch.answerable, counted=batch.counted
+        )
     places_before = batch.prompt_length[answers.rows] + answers.offsets - 1
     logits = model.logits(asked.hidden[answers.rows, places_before])
     targets = answers.targets.where(answers.present, IGNORED)
@@ -198,7 +200,8 @@ def score(
     row_losses = losses.new_zeros(rows).index_add(0, answers.rows, counted)
     missed = (masked.argmax(-1) != answers.targets) & answers.present
     misses = losses.new_zeros(rows).index_add(0, answers.rows, missed.to(losses.dtype))
-    exact = ((misses == 0) & batch.answerable).sum(), batch.answerable.sum()
+    asked_for = batch.answerable if batch.counted is None else batch.answerable & batch.counted
+    exact = ((misses == 0) & asked_for).sum(), asked_for.sum()
     return Scores(context, recite, question, answer, grounded, exact, row_losses, misses)
 
 

@@ -42,6 +42,7 @@ class QuestionBatch:
         other: [R] another chunk, whose state is composed with the row's own …
         own_weight: [R] … as own_weight · own + (1 − own_weight) · other; 1 leaves it alone.
         joined: [R] True where the other state comes first and the own one is appended (rule ``concat``).
+        counted: [R] False where a row stands a second time and is scored no more; None where all are scored.
         answers: where every answer token stands; found on the device when None, which waits for it.
         short_chunks, short_rows: (n, width): the first n of them, sorted by length, hold at most ``width`` tokens and
             are read as a batch of their own; None where they do not.
@@ -60,6 +61,7 @@ class QuestionBatch:
     other: Int64[Tensor, " R"] | None = None
     own_weight: Float[Tensor, " R"] | None = None
     joined: Bool[Tensor, " R"] | None = None
+    counted: Bool[Tensor, " R"] | None = None
     answers: "AnswerTokens | None" = None
     short_chunks: tuple[int, int] | None = None
     short_rows: tuple[int, int] | None = None
@@ -89,10 +91,13 @@ def answer_tokens(
     row_length: Int64[Tensor, " R"],
     answerable: Bool[Tensor, " R"],
     per_row: int = 0,
+    counted: Bool[Tensor, " R"] | None = None,
 ) -> AnswerTokens:
-    """The answer tokens of rows, filled up to ``per_row`` times the rows where that holds them."""
+    """The answer tokens of (counted) rows, filled up to ``per_row`` times the rows where that holds them."""
     sizes = torch.where(answerable, row_length - prompt_length, 1)
-    longest = int(sizes.max())
+    if counted is not None:
+        sizes = sizes * counted
+    longest = max(1, int(sizes.max()))
     if per_row:
         longest = max(longest, LONGEST_ANSWER)
     rows = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
@@ -116,6 +121,7 @@ class Variation:
         layers: rows that keep only some layers, mostly the bottom ones.
         composed: rows whose state is averaged or joined with another chunk's.
         num_layers: L of the model.
+        each_once: rows that a batch marks as no longer valid are not scored.
         answer_tokens_per_row: scored answer tokens are filled up to so many times the rows, so that shapes do not
             change; 0 for no filling.
         short_chunk_share, short_chunk_tokens: that share of the chunks, the shortest, is read at that width.
@@ -128,6 +134,7 @@ class Variation:
     layers: float = 0.0
     composed: float = 0.0
     num_layers: int = 1
+    each_once: bool = False
     answer_tokens_per_row: int = 0
     short_chunk_share: float = 0.0
     short_chunk_tokens: int = 0
@@ -135,8 +142,10 @@ class Variation:
     short_row_tokens: int = 0
 
     def plain(self) -> "Variation":
-        """Cut in the same way, nothing varied: for evaluation."""
-        return dataclasses.replace(self, unanswerable=0.0, twice=0.0, rounded=0.0, layers=0.0, composed=0.0)
+        """Cut in the same way, nothing varied, every row scored once: for evaluation."""
+        return dataclasses.replace(
+            self, unanswerable=0.0, twice=0.0, rounded=0.0, layers=0.0, composed=0.0, each_once=True
+        )
 
 
 def place(arrays: Batch, device: torch.device, variation: Variation, seed: tuple[int, ...]) -> QuestionBatch:
@@ -184,7 +193,12 @@ def place(arrays: Batch, device: torch.device, variation: Variation, seed: tuple
         varied["own_weight"] = put(weight.astype(np.float32))
     questions = torch.from_numpy(arrays["questions"][rows].astype(np.int64))
     prompts, lengths = (torch.from_numpy(x.astype(np.int64)) for x in (prompt_length, row_length))
-    found = answer_tokens(questions, prompts, lengths, torch.from_numpy(answerable), variation.answer_tokens_per_row)
+    counted = torch.from_numpy(arrays["valid"][rows]) if variation.each_once else None
+    if counted is not None:
+        varied["counted"] = move(counted)
+    found = answer_tokens(
+        questions, prompts, lengths, torch.from_numpy(answerable), variation.answer_tokens_per_row, counted
+    )
     return QuestionBatch(
         context=put(arrays["context"][by_length].astype(np.int64)),
         context_length=put(arrays["context_len"][by_length].astype(np.int64)),
