@@ -197,12 +197,46 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, model: Path, run: Run) -> No
         assert before < num_chunks() < 240
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
-    politely = interrupted(signal.SIGINT)
-    assert politely.returncode == 130
-    assert politely.stdout == ""
-    [line] = politely.stderr.splitlines()
-    assert line.startswith("precog: interrupted")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        politely = interrupted(number)
+        assert politely.returncode == 130
+        assert politely.stdout == ""
+        [line] = politely.stderr.splitlines()
+        assert line.startswith("precog: interrupted")
     assert interrupted(signal.SIGKILL).returncode == -signal.SIGKILL
     assert run(*words).status == 0
     with CorpusStore.open(corpus) as store, CorpusStore.open(tmp_path / "whole") as whole:
         assert store.checksum() == whole.checksum()
+
+
+_WAITS = """
+import sys, os, time
+from precog.cli import main
+def waits(name, arguments):
+    read, write = os.pipe()
+    if "fork" in arguments and not (child := os.fork()):
+        os.write(write, b"ready")
+        time.sleep(20)
+    if "fork" in arguments:
+        os.read(read, 5)
+        os.kill(child, 15)
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) + 100)
+    print("ready", flush=True)
+    time.sleep(60)
+main._run_command = waits
+main.main(sys.argv[1:])
+"""
+
+
+def test_sigterm_is_an_interruption_wherever_a_command_is() -> None:
+    words = [sys.executable, "-c", _WAITS, "list"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors.splitlines() == ["precog: interrupted; what was acknowledged is kept, run it again to go on"]
+    ended = subprocess.run([*words, "fork"], capture_output=True, text=True, check=False, timeout=30)
+    assert ended.returncode == 100 - signal.SIGTERM  # a forked process ends as it always did, without a word
+    assert ended.stderr == ""

@@ -16,6 +16,7 @@ from precog.errors import StorageError, TrainingError
 from precog.train.checkpoint import latest_checkpoint, save_checkpoint
 from precog.train.interrupt import TrainingInterrupted
 from precog.train.loop import Run
+from precog.train.seal import sealed
 from precog.train.settings import TrainSettings
 from precog.train.speed import Speed, body_parameters, peak_flops_per_sec
 
@@ -112,7 +113,7 @@ def test_a_run_with_other_settings_shape_or_processes_is_not_resumed(tmp_path, m
     with pytest.raises(TrainingError, match="another config"):
         run(tmp_path / "run", Pairs(), config=dataclasses.replace(CONFIG, kernel=3))
     path = latest_checkpoint(tmp_path / "run") / "record.json"
-    path.write_text(path.read_text().replace('"world": 1', '"world": 4'))
+    path.write_text(json.dumps(sealed({**json.loads(path.read_text()), "world": 4})))
     with pytest.raises(TrainingError, match="another world; given: 1; expected: 4"):
         run(tmp_path / "run", Pairs())
     path.write_text("{")
@@ -330,7 +331,7 @@ def test_a_damaged_checkpoint_is_one_clear_error(tmp_path):
     run(tmp_path / "run", Pairs())
     path = latest_checkpoint(tmp_path / "run") / "model.safetensors"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(TrainingError, match="does not fit"):
+    with pytest.raises(TrainingError, match=r"damaged: .*model\.safetensors is not what was written"):
         run(tmp_path / "run", Pairs())
 
 

@@ -10,10 +10,13 @@ STARTED_SEC = time.perf_counter()
 
 import errno  # noqa: E402  # the clock starts first: the time a user waits includes importing
 import os  # noqa: E402
+import signal  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
-from contextlib import suppress  # noqa: E402
+import threading  # noqa: E402
+from collections.abc import Iterator, Sequence  # noqa: E402
+from contextlib import contextmanager, suppress  # noqa: E402
 from importlib import import_module  # noqa: E402
+from types import FrameType  # noqa: E402
 
 from precog.cli.streams import guarded  # noqa: E402
 from precog.cli.text import json_line, visible  # noqa: E402
@@ -59,9 +62,33 @@ _DISK_ERRORS = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its status: 0, 1 failed, 2 wrong usage, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    with guarded() as output:
+    with guarded() as output, _terminable():
         status = _status(arguments, output.broken)
     sys.exit(status)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Inside, SIGTERM is an interruption like Ctrl-C, unless a command handles it or whoever started it ignores it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, own = signal.getsignal(signal.SIGTERM), os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != own:  # a copy of this process has nothing to tell
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise KeyboardInterrupt
+
+    if before is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _status(arguments: list[str], is_closed: bool) -> int:

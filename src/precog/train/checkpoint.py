@@ -1,20 +1,20 @@
 """Training checkpoints: weights, optimiser state and position, in safetensors and JSON, replaced atomically.
 
-A checkpoint is a folder ``step-00000100`` that appears whole or not at all; ``latest`` names the newest. Tensors that
-were cut into shards are stored whole, so that any number of processes can read the weights. No pickle.
+A checkpoint is a folder ``step-00000100`` that appears whole or not at all; ``latest`` names the one to go on from.
+Tensors that were cut into shards are stored whole, so that any number of processes can read the weights. No pickle.
 
 ==========================  ================================================================================
 ``model.safetensors``       the weights that are trained, FP32
 ``average.safetensors``     their moving average, where the run keeps one
 ``optimiser.safetensors``   ``optimiser.parameter.name`` ▸ state
-``record.json``             step, tokens seen, settings, config, fingerprint of the data
+``record.json``             step, tokens seen, settings, config, fingerprint of the data; digests of all of it
 ==========================  ================================================================================
 """
 
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,12 @@ from torch import Tensor, nn
 
 from precog.errors import StorageError, TrainingError
 from precog.train.parallel import like, local, place_in_world, whole
+from precog.train.seal import FILES, NAME, RECORD, read_record, seal_folder, verify
 
 LATEST = "latest"
-WEIGHTS, AVERAGE, OPTIMISER, RECORD = "model.safetensors", "average.safetensors", "optimiser.safetensors", "record.json"
+WEIGHTS, AVERAGE, OPTIMISER = "model.safetensors", "average.safetensors", "optimiser.safetensors"
+FLOATS = ("F64", "F32", "F16", "BF16")
+"""Types of weights, as safetensors names them."""
 
 
 def save_checkpoint(
@@ -64,18 +67,22 @@ def save_checkpoint(
         return final
     temporary = folder / f".{final.name}.partial"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         temporary.mkdir(parents=True)
         for name, tensors in files.items():
             save_file(tensors, temporary / name)
-        (temporary / RECORD).write_text(json.dumps({**record, "step": step, "optimiser_scalars": scalars}, indent=1))
         for path in temporary.iterdir():
             _sync(path)
-        shutil.rmtree(final, ignore_errors=True)
-        temporary.rename(final)
+        entries = seal_folder(temporary, {**record, "step": step, "optimiser_scalars": scalars})
+        (temporary / RECORD).write_text(json.dumps(entries, indent=1), encoding="utf-8")
+        _sync(temporary / RECORD)
+        _sync(temporary)
+        _publish(temporary, final, entries)
         pointer = folder / f".{LATEST}.partial"
-        pointer.write_text(final.name)
+        pointer.write_text(final.name, encoding="utf-8")
         _sync(pointer)
+        if (folder / LATEST).is_dir():
+            _remove(folder / LATEST)
         pointer.replace(folder / LATEST)
         _sync(folder)
     except (OSError, SafetensorError) as error:
@@ -83,9 +90,42 @@ def save_checkpoint(
         raise StorageError(
             "the checkpoint could not be written", given=f"{final}: {error}", hint="free some space and resume"
         ) from error
-    for old in sorted(folder.glob("step-*"))[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+    before = [path for path in _checkpoints(folder) if path.name < final.name and not path.name.startswith(".")]
+    kept = {final, *before[: keep - 1]}
+    for old in _checkpoints(folder):
+        if old not in kept:
+            shutil.rmtree(old, ignore_errors=True)
+    for abandoned in folder.glob(".step-*.partial"):
+        shutil.rmtree(abandoned, ignore_errors=True)
     return final
+
+
+def _publish(temporary: Path, final: Path, entries: dict[str, Any]) -> None:
+    """Give a complete checkpoint its name; one of that name that says the same stays, another is set aside before.
+
+    Between the two renames the one set aside is what a run would find.
+    """
+    if final.exists():
+        try:
+            is_there = verify(final) == entries
+        except TrainingError:
+            is_there = False
+        if is_there:
+            _remove(temporary)
+            return
+        aside = final.with_name(f".{final.name}.replaced")
+        _remove(aside)
+        final.rename(aside)
+    temporary.rename(final)
+    _sync(final.parent)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, where there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def gathered(tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None) -> dict[str, Tensor]:
@@ -120,13 +160,59 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def latest_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None."""
-    pointer = folder / LATEST
-    if not pointer.is_file():
+def _checkpoints(folder: Path) -> list[Path]:
+    """The folders that have the name of a checkpoint, the newest first; at equal steps one set aside comes last."""
+    try:
+        found = [path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_dir()]
+    except OSError:  # no folder, no run
+        return []
+    return sorted(found, key=lambda path: (path.name.strip(".")[:13], not path.name.startswith(".")), reverse=True)
+
+
+def named_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint that ``latest`` names, where it names one that is there; its bytes are not looked at."""
+    try:
+        name = (folder / LATEST).read_bytes()[:80].decode("utf-8", errors="replace").strip()
+        is_there = NAME.fullmatch(name) is not None and (folder / name).is_dir()
+    except OSError:
         return None
-    path = folder / pointer.read_text().strip()
-    return path if path.is_dir() else None
+    return folder / name if is_there else None
+
+
+def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda line: None) -> Path | None:
+    """The checkpoint of a run to go on from, every byte of it as it was written; None where there is no run.
+
+    That is what ``latest`` names, or else the newest one that is whole.
+
+    Args:
+        folder: of the run.
+        say: told when it is not what ``latest`` names, and why.
+
+    Raises:
+        TrainingError: there are checkpoints, or ``latest``, but none is whole. Nothing is deleted.
+    """
+    named = named_checkpoint(folder)
+    found = _checkpoints(folder)
+    if not found and not os.path.lexists(folder / LATEST):
+        return None
+    refused: list[TrainingError] = []
+    for path in found if named is None else [named, *(path for path in found if path != named)]:
+        try:
+            verify(path)
+        except TrainingError as error:
+            refused.append(error)
+            continue
+        if path != named:
+            why = f"`{LATEST}` names no checkpoint" if named is None else f"{refused[0].message}: {refused[0].given}"
+            say(f"{why}; going on from {path}, the newest that is whole")
+        return path
+    first = refused[0] if refused else None
+    raise TrainingError(
+        "no checkpoint of this run can be used",
+        given=f"{folder / LATEST} names none" if first is None else f"{first.message}: {first.given}",
+        expected=f"{LATEST}, naming a folder step-00000000 that is whole",
+        hint=(first and first.hint) or "nothing was deleted: restore it, or choose another --out folder",
+    )
 
 
 def load_checkpoint(
@@ -137,11 +223,15 @@ def load_checkpoint(
 ) -> dict[str, Any]:
     """Load a checkpoint into a model, its optimisers and its average, and return its record.
 
+    That its bytes are those that were written is for `latest_checkpoint` to find out.
+
     Raises:
         TrainingError: it is damaged, or was made by another architecture or optimiser.
     """
     try:
-        record: dict[str, Any] = json.loads((path / RECORD).read_text())
+        record = read_record(path)
+        if set(record[FILES]) != {WEIGHTS, OPTIMISER} | ({AVERAGE} if average is not None else set()):
+            raise KeyError(f"its files are {', '.join(sorted(record[FILES]))}")
         fill(_trained(model), path / WEIGHTS)
         if average is not None:
             fill(average, path / AVERAGE)
@@ -176,7 +266,7 @@ def fill(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy the tensors of a file into tensors of the same names and shapes, whole or cut into shards.
 
     Raises:
-        RuntimeError: names or shapes differ.
+        RuntimeError: names or shapes differ, or a tensor holds no real numbers.
         SafetensorError: the file is damaged.
         OSError: the file cannot be read.
     """
@@ -186,7 +276,9 @@ def fill(tensors: Mapping[str, Tensor], path: Path) -> None:
             missing, other = sorted(set(tensors) - names)[:3], sorted(names - set(tensors))[:3]
             raise RuntimeError(f"{path.name}: missing {missing}, superfluous {other}")
         for name, tensor in tensors.items():
-            shape = file.get_slice(name).get_shape()
+            shape, kind = file.get_slice(name).get_shape(), file.get_slice(name).get_dtype()
+            if kind not in FLOATS:
+                raise RuntimeError(f"{path.name}: {name} is of type {kind}, not one of {', '.join(FLOATS)}")
             if list(tensor.shape) != list(shape):
                 raise RuntimeError(f"{path.name}: {name} has shape {list(shape)}, not {list(tensor.shape)}")
         for name, tensor in tensors.items():

@@ -180,7 +180,7 @@ def _finetune(
         "held_out": request.held_out,
         "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
     }
-    run = Run(model.train(), settings, request.out, device, compiled, on_metrics, on_progress, identity)
+    run = Run(model.train(), settings, request.out, device, compiled, on_metrics, on_progress, identity, say=say)
     held_out = _held_out_batches(examples, settings)
 
     def evaluate(model: TennsModel) -> dict[str, float]:

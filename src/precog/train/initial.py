@@ -4,17 +4,18 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from precog.backbones.tenns.checkpoint import CARD_FILE, load_model
+from precog.backbones.tenns.checkpoint import CARD_FILE, WEIGHTS_FILE, load_model
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import TrainingError
 from precog.train.checkpoint import AVERAGE, WEIGHTS, fill, latest_checkpoint
+from precog.train.seal import FILES, RECORD, digest_of, read_record
 
 
 def load_initial(model: TennsModel, path: Path) -> None:
     """Fill a model with weights; of a training run, those of the newest checkpoint, averaged where it keeps an average.
 
     Raises:
-        TrainingError: there are none, or they are of another shape.
+        TrainingError: there are none, they are damaged, or they are of another shape or hold no real numbers.
         ModelError: a model folder is damaged.
     """
     if path.is_dir() and (path / CARD_FILE).is_file():
@@ -30,6 +31,9 @@ def load_initial(model: TennsModel, path: Path) -> None:
             )
         model.load_state_dict(other.state_dict(), strict=True)
         return
+    if path.name == WEIGHTS_FILE and (path.parent / CARD_FILE).is_file():
+        load_initial(model, path.parent)  # whose digest covers it
+        return
     file = path
     if path.is_dir():
         folder = latest_checkpoint(path) or path
@@ -41,6 +45,7 @@ def load_initial(model: TennsModel, path: Path) -> None:
                 expected="a safetensors file, a model folder, or the folder of a training run",
             )
     try:
+        _check_seal(file)
         fill(dict(model.state_dict()), file)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise TrainingError(
@@ -48,3 +53,21 @@ def load_initial(model: TennsModel, path: Path) -> None:
             given=f"{file}: {str(error).splitlines()[0]}",
             expected="the same preset",
         ) from error
+
+
+def _check_seal(file: Path) -> None:
+    """Compare a file with the record of the checkpoint it lies in, where one says what it was.
+
+    Raises:
+        TrainingError: it is not what was written.
+    """
+    if not (file.parent / RECORD).is_file():
+        return
+    try:
+        expected = read_record(file.parent)[FILES].get(file.name)
+    except TrainingError as error:
+        if "without digests" in error.message:
+            return
+        raise
+    if expected is not None and digest_of(file) != expected:
+        raise TrainingError("the initial weights are damaged", given=f"{file} is not what was written")

@@ -13,30 +13,35 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from precog.backbones.tenns.lora import LoraLinear
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import PrecogError, StorageError, TrainingError
 from precog.train.average import WeightAverage
-from precog.train.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from precog.train.checkpoint import latest_checkpoint, load_checkpoint, named_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
 from precog.train.evaluation import evaluate_batches
 from precog.train.interrupt import Interrupt, TrainingInterrupted
 from precog.train.metrics import MetricsLog
-from precog.train.microbatch import Scoring, as_tokens, describe, means, token_counts
+from precog.train.microbatch import NAMES, Scoring, as_tokens, describe, means, token_counts
 from precog.train.objective import LossWeights, summed_cross_entropy
 from precog.train.optimiser import optimisers
 from precog.train.parallel import Workers, agreed, kind_of, place_in_world, summed
 from precog.train.questions import QuestionBatch
 from precog.train.recorded import Recorder
 from precog.train.schedule import learning_rate_factor
+from precog.train.seal import read_record
 from precog.train.settings import TrainSettings
 from precog.train.speed import Speed, body_parameters
 
 __all__ = ["BAD_BATCH_FILE", "BatchSource", "Run", "evaluate_batches", "learning_rate_factor"]
 
 BAD_BATCH_FILE = "bad_batch.json"
+NAME_BYTES = 64
+"""Room for the name of a checkpoint, which the first process tells the others."""
 
 
 @runtime_checkable
@@ -81,6 +86,7 @@ class Run:
             loss, in the first process.
         identity: what else a resumed run must share, such as a fingerprint of the data; plain data.
         keeps_checkpoints: False writes none.
+        say: called with what a person should know, in the first process.
 
     Raises:
         TrainingError: the settings contradict the processes.
@@ -97,6 +103,7 @@ class Run:
         on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
         identity: Mapping[str, Any] | None = None,
         keeps_checkpoints: bool = True,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.model = model.to(device)
         self.settings = settings
@@ -105,11 +112,13 @@ class Run:
         self.on_metrics = on_metrics
         self.on_progress = on_progress
         self.keeps_checkpoints = keeps_checkpoints
+        self.say = say
         self.rank, self.world = place_in_world()
         self.variation = settings.variation(model.config.layers)
         self.dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
         self.wide = torch.float32 if device.type == "mps" else torch.float64
         self.model.recompute = settings.recompute
+        self.drops = any(isinstance(layer, LoraLinear) and layer.dropout > 0 for layer in model.modules())
         self.speed = Speed(body_parameters(model), device, self.world)
         self.workers = Workers(model, kind_of(settings.parallel, model, settings.optimiser), device, compiled)
         self.optimisers = optimisers(
@@ -146,19 +155,31 @@ class Run:
             )
         return Recorder(self.model, self.scoring)
 
+    def _found(self) -> Path | None:
+        """The checkpoint to go on from; the first process reads every byte of it, for all."""
+        found = None
+        with agreed(self.device):
+            if self.rank == 0:
+                found = latest_checkpoint(self.out, self.say)
+        names = b"" if found is None else found.name.encode()
+        letters = torch.zeros(NAME_BYTES, dtype=torch.int32)
+        letters[: len(names)] = torch.tensor(list(names), dtype=torch.int32)
+        name = bytes(summed(letters.to(self.device)).tolist()).rstrip(b"\0").decode()
+        return self.out / name if name else None
+
     def resume(self) -> int:
         """Load the newest checkpoint of the output folder and return the step to go on from; 0 when there is none.
 
         Raises:
-            TrainingError: the checkpoint belongs to other settings, another shape, number of processes or data.
+            TrainingError: the checkpoint is damaged, or belongs to other settings, another shape, number of processes
+                or data.
         """
-        path = latest_checkpoint(self.out)
-        if path is None:
-            return 0
-        try:
-            record = json.loads((path / "record.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TrainingError("the checkpoint to resume is damaged", given=f"{path}/record.json: {error}") from error
+        path = self._found()
+        with agreed(self.device):
+            return 0 if path is None else self._load(path)
+
+    def _load(self, path: Path) -> int:
+        record = read_record(path)
         for part, mine in self.record.items():
             if record.get(part) != mine:
                 raise TrainingError(
@@ -167,10 +188,12 @@ class Run:
                     expected=_difference(record.get(part), mine),
                     hint="pass the same options, or choose another --out folder",
                 )
+        window = record.get("window", [])
+        if any(len(row) != 2 + 2 * len(NAMES) for row in window):
+            raise TrainingError("the checkpoint is damaged", given=f"{path}: a window of other losses")
         average = None if self.average is None else self.average.values
-        record = load_checkpoint(path, self.model, self.optimisers, average)
-        self.tokens_seen = int(record.get("tokens_seen", 0))
-        self.window = list(record.get("window", []))
+        load_checkpoint(path, self.model, self.optimisers, average)
+        self.tokens_seen, self.window = int(record.get("tokens_seen", 0)), list(window)
         return int(record["step"])
 
     def _weights(self, progress: float) -> LossWeights:
@@ -186,17 +209,28 @@ class Run:
             context_share=s.context_share,
         )
 
+    def _draw_from(self, number: int) -> None:
+        """What a micro-batch drops depends on its number alone, so that a resumed run drops the same.
+
+        PyTorch's own generator is what dropout draws from, and what is restored where a block is computed again.
+        """
+        if self.drops:
+            seed = np.random.SeedSequence((self.settings.seed, number, self.rank)).generate_state(1, np.uint64)
+            torch.manual_seed(int(seed[0]))
+
     def _backward(self, arrays: list[Batch | TokenBatch], step: int, weights: LossWeights) -> tuple[Tensor, Tensor]:
         """Gradients of a step; the losses of its micro-batches, and their sums and counts added up."""
         losses, scores = [], []
         try:
             if self.recorder is not None and as_tokens(arrays[0]) is None:
+                self._draw_from(step)
                 asked = self.ready.pop(step, None) or self.scoring.placed(cast(Batch, arrays[0]), step)
                 loss, found = self.recorder.run(asked, weights, self.scoring.factors(asked, weights))
                 self.workers.average_gradients()
                 return loss[None], found
             for part, batch in enumerate(arrays):
                 self.workers.begin(part == len(arrays) - 1)
+                self._draw_from(step * len(arrays) + part)
                 loss, found = self.workers.run(self.scoring.loss(batch, step * len(arrays) + part, weights))
                 (loss / len(arrays)).backward()  # type: ignore[no-untyped-call]  # torch leaves backward untyped
                 losses.append(loss.detach())
@@ -226,8 +260,8 @@ class Run:
             TrainingInterrupted: a signal asked for it.
             StorageError: the disk is full or refuses; the last checkpoint is intact.
         """
+        start = self.resume()
         with agreed(self.device):
-            start = self.resume()
             log = MetricsLog(self.out, start) if self.rank == 0 else None
         interrupt = Interrupt()
         try:
@@ -403,7 +437,7 @@ class Run:
                     path.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
                 except OSError as error:
                     raise StorageError("the bad batch cannot be described", given=path, hint=error.strerror) from error
-                kept = latest_checkpoint(self.out)
+                kept = named_checkpoint(self.out)
                 saved = "no checkpoint was written yet" if kept is None else f"the last good checkpoint is {kept}"
                 raise TrainingError(
                     "the loss is not finite",

@@ -11,7 +11,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run in order; a line that was cut off is left out.
+    """The lines of a run in order; a line that was cut off, or that no run writes, is left out.
 
     Raises:
         StorageError: the file cannot be read.
@@ -27,9 +27,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     for line in text.splitlines():
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+        if isinstance(entry, dict) and type(entry.get("step")) is int:
             lines.append(entry)
     return lines
 

@@ -28,12 +28,23 @@ WEIGHTS = (
     "recite_weight",
 )
 EVERY = ("save_every_steps", "evaluate_every_steps", "log_every_steps")
+COUNTS = {
+    "steps": 99_999_999,
+    "batch_chunks": 1 << 16,
+    "questions_per_chunk": 1 << 12,
+    "stream_rows": 1 << 16,
+    "stream_tokens": 1 << 20,
+    "accumulate": 1 << 12,
+}
+"""At least 1, and at most what a checkpoint's name has room for, and more than any machine."""
+MAX_COUNT = (1 << 31) - 1
+MAX_SEED = (1 << 63) - 1
 WIDTHS = ("short_chunk_tokens", "short_row_tokens")
 
 
 def _check_range(name: str, value: object, is_inside: bool, expected: str) -> None:
     if not is_inside:
-        raise TrainingError(f"training setting {name} is out of range", given=value, expected=expected)
+        raise TrainingError(f"training setting {name} is out of range", given=f"{value!s:.40}", expected=expected)
 
 
 def _of_kind(name: str, value: object, kind: object) -> Any:
@@ -45,8 +56,14 @@ def _of_kind(name: str, value: object, kind: object) -> Any:
         allowed = (int, float) if kind is float else (kind,)  # a truth value is neither
         is_right, expected = type(value) in allowed, getattr(kind, "__name__", str(kind))
     if not is_right:
-        raise TrainingError(f"training setting {name} has no such value", given=repr(value), expected=expected)
-    return float(cast(float, value)) if kind is float else value
+        raise TrainingError(f"training setting {name} has no such value", given=f"{value!r:.80}", expected=expected)
+    if kind is not float:
+        return value
+    try:
+        return float(cast(float, value))
+    except OverflowError as error:
+        short = f"{value!s:.40}…"
+        raise TrainingError(f"training setting {name} is out of range", given=short, expected="below 1e308") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,11 +150,14 @@ class TrainSettings:
     dtype: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_chunks", "questions_per_chunk", "stream_rows", "stream_tokens", "accumulate"):
-            _check_range(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+        for name, most in COUNTS.items():
+            _check_range(name, getattr(self, name), 1 <= getattr(self, name) <= most, f"1 to {most}")
+        for name in ("warmup_steps", *EVERY, *WIDTHS):
+            _check_range(name, getattr(self, name), 0 <= getattr(self, name) <= MAX_COUNT, f"0 to {MAX_COUNT}")
+        _check_range("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
         for name in ("lr", "clip", "embedding_lr_scale", "decay_fraction"):
             _check_range(name, getattr(self, name), 0 < getattr(self, name) < math.inf, "above 0")
-        for name in ("minutes", "warmup_steps", "weight_decay", *WEIGHTS, *EVERY, *WIDTHS):
+        for name in ("minutes", "weight_decay", *WEIGHTS):
             _check_range(name, getattr(self, name), 0 <= getattr(self, name) < math.inf, "at least 0")
         for name in (*SHARES, "final_lr_fraction", "decay_fraction"):
             _check_range(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.checkpoint import save_model, weights_digest
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel, build
 from precog.errors import PrecogError, UsageError
@@ -87,8 +87,9 @@ def start(
                 model = build(config, settings.seed)
                 if initial_weights is not None:
                     load_initial(model, initial_weights)
-                identity = {"data": opened.fingerprint()}
-                run = Run(model, settings, out, device, compiled, on_metrics, on_progress, identity)
+                begun = None if initial_weights is None else weights_digest(model.state_dict())
+                identity = {"data": opened.fingerprint(), "initial": begun}
+                run = Run(model, settings, out, device, compiled, on_metrics, on_progress, identity, say=say)
                 evaluation = HeldOut(opened, settings, run)
             last = run.train(source, evaluation if evaluation.batches else None)
             export(run, out / MODEL_FOLDER, out.resolve().name, {"steps": last["step"], "tokens": run.tokens_seen})
