@@ -140,3 +140,9 @@ def test_a_setting_beyond_any_machine_is_out_of_range(name, value):
     assert len(str(error.value)) < 200
     if name in COUNTS:
         assert getattr(TrainSettings.from_dict({name: COUNTS[name]}), name) == COUNTS[name]
+
+
+@pytest.mark.parametrize("pair", [("batch_chunks", "questions_per_chunk"), ("stream_rows", "stream_tokens")])
+def test_sizes_that_are_too_large_together_are_out_of_range(pair):
+    with pytest.raises(TrainingError, match=" × ".join(pair)):
+        TrainSettings.from_dict({name: COUNTS[name] for name in pair})

@@ -1,5 +1,6 @@
 """Weights to start from: a safetensors file, a model folder, or the folder of a training run."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -11,8 +12,13 @@ from precog.train.checkpoint import AVERAGE, WEIGHTS, fill, latest_checkpoint
 from precog.train.seal import FILES, RECORD, digest_of, read_record
 
 
-def load_initial(model: TennsModel, path: Path) -> None:
+def load_initial(model: TennsModel, path: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Fill a model with weights; of a training run, those of the newest checkpoint, averaged where it keeps an average.
+
+    Args:
+        model: to fill.
+        path: of the file or folder.
+        say: told when a run's newest checkpoint is damaged and another is taken.
 
     Raises:
         TrainingError: there are none, they are damaged, or they are of another shape or hold no real numbers.
@@ -36,7 +42,7 @@ def load_initial(model: TennsModel, path: Path) -> None:
         return
     file = path
     if path.is_dir():
-        folder = latest_checkpoint(path) or path
+        folder = latest_checkpoint(path, say) or path
         file = next((folder / name for name in (AVERAGE, WEIGHTS) if (folder / name).is_file()), folder / WEIGHTS)
         if not file.is_file():
             raise TrainingError(

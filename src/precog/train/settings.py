@@ -37,6 +37,8 @@ COUNTS = {
     "accumulate": 1 << 12,
 }
 """At least 1, and at most what a checkpoint's name has room for, and more than any machine."""
+MAX_ROWS, MAX_STREAM = 1 << 20, 1 << 26
+"""Question rows, and stream tokens, of a micro-batch."""
 MAX_COUNT = (1 << 31) - 1
 MAX_SEED = (1 << 63) - 1
 WIDTHS = ("short_chunk_tokens", "short_row_tokens")
@@ -152,6 +154,9 @@ class TrainSettings:
     def __post_init__(self) -> None:
         for name, most in COUNTS.items():
             _check_range(name, getattr(self, name), 1 <= getattr(self, name) <= most, f"1 to {most}")
+        rows, tokens = self.batch_chunks * self.questions_per_chunk, self.stream_rows * self.stream_tokens
+        _check_range("batch_chunks × questions_per_chunk", rows, rows <= MAX_ROWS, f"at most {MAX_ROWS}")
+        _check_range("stream_rows × stream_tokens", tokens, tokens <= MAX_STREAM, f"at most {MAX_STREAM}")
         for name in ("warmup_steps", *EVERY, *WIDTHS):
             _check_range(name, getattr(self, name), 0 <= getattr(self, name) <= MAX_COUNT, f"0 to {MAX_COUNT}")
         _check_range("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")

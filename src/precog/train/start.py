@@ -86,7 +86,7 @@ def start(
                 source = opened.batches(settings, rank, world)
                 model = build(config, settings.seed)
                 if initial_weights is not None:
-                    load_initial(model, initial_weights)
+                    load_initial(model, initial_weights, say if rank == 0 else lambda line: None)
                 begun = None if initial_weights is None else weights_digest(model.state_dict())
                 identity = {"data": opened.fingerprint(), "initial": begun}
                 run = Run(model, settings, out, device, compiled, on_metrics, on_progress, identity, say=say)
