@@ -189,8 +189,14 @@ def test_merging_refuses(base: Path, squad: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no adapter"):
         merge_adapter(base, tmp_path / "merged")
     result = run(base, squad, tmp_path / "mills", LoraSettings(rank=4), steps=1)
-    with pytest.raises(UsageError, match="folder of its own"):
-        merge_adapter(result.folder, result.folder)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config.json").write_text("mine")
+    for taken in (result.folder, base, mine, Path("."), Path("/"), tmp_path / ".."):
+        with pytest.raises(UsageError, match="exists already"):
+            merge_adapter(result.folder, taken)
+    assert [path.name for path in mine.iterdir()] == ["config.json"]
+    assert load_backbone(result.folder).fingerprint != load_backbone(base).fingerprint
     other = tmp_path / "other"
     save_model(other, build(TennsConfig.preset("tiny-outer"), 1), name="other", tokenizer_sha256=MISTRAL_SHA256)
     with pytest.raises(ModelError, match="made for another model"):

@@ -133,3 +133,10 @@ def test_bad_models_and_texts_are_refused(folder, tmp_path):
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(ModelError, match="damaged"):
         quantise(tmp_path / "torn", matrices="int8")
+
+
+def test_a_weight_that_bf16_cannot_hold_is_refused():
+    huge = torch.zeros(4, 64)
+    huge[1, 2] = 3.4028234e38
+    with pytest.raises(ModelError, match="too large for BF16"):
+        pack(huge, "bf16")

@@ -6,7 +6,8 @@ from precog.backbones.card import ModelCard
 from precog.backbones.registry import find_model, load_network
 from precog.backbones.tenns.adapter import apply_adapter, is_adapter
 from precog.backbones.tenns.checkpoint import save_model
-from precog.errors import ModelError, UsageError
+from precog.errors import ModelError
+from precog.train.quantise import refuse_existing
 from precog.train.start import UNLIMITED_BYTES
 
 
@@ -32,13 +33,12 @@ def merge_adapter(
 
     Raises:
         ModelError: the folder is no adapter, or base and adapter do not belong together.
-        UsageError: the output folder is the adapter's own.
+        UsageError: there is something at the output path already.
         StorageError: the disk is full or refuses.
     """
     if not is_adapter(adapter):
         raise ModelError("this folder is no adapter", given=adapter, expected="a folder of `precog train lora`")
-    if out.resolve() == adapter.resolve():
-        raise UsageError("the merged model needs a folder of its own", given=out, hint="choose another --out")
+    refuse_existing(out)
     if base is None:
         network, card = load_network(adapter)
     else:

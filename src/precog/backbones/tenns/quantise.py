@@ -37,7 +37,12 @@ def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[
     if scheme == "fp32":
         return {"": weight.contiguous()}
     if scheme == "bf16":
-        return {"": weight.to(torch.bfloat16).contiguous()}
+        narrow = weight.to(torch.bfloat16).contiguous()
+        if not torch.isfinite(narrow).all():  # the largest FP32 numbers round up to BF16's infinity
+            raise ModelError(
+                "weights are too large for BF16", given=f"{weight.abs().max():g}", hint="keep them in fp32"
+            )
+        return {"": narrow}
     if scheme == "int8":
         scale = (weight.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(torch.float32).tiny)
         return {".int8": (weight / scale).round().clamp(-127, 127).to(torch.int8), ".scale": scale}
