@@ -130,7 +130,7 @@ def test_an_adapter_is_a_model_and_a_corpus_of_its_base_is_not_its_own(
     again = run("train", "merge", adapter, "--out", "merged")
     assert again.status == 2
     assert "the output exists already" in again.err
-    assert "merged-2: `precog ask" in run("train", "merge", adapter, "--out", "merged-2").out
+    assert "merged: `precog ask" in run("train", "merge", adapter, "--out", "merged-2").out
 
 
 def test_an_adapter_on_a_stranger(model: Path, other_model: Path, squad: Path, here: Path, run: Run) -> None:
