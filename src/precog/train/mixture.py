@@ -36,6 +36,8 @@ from precog.train.data.shards import TokenStream
 
 __all__ = ["Phase", "PhasedBatches", "prepared_sets", "prepared_streams", "read_phases"]
 
+_LARGEST_SHARE = 1e15
+_LARGEST_STEPS = 10**12
 _FORM = '{"phases": [{"until": 1.0, "sets": {"NAME": 1}, "streams": {"NAME": 1}}]}'
 
 
@@ -54,13 +56,13 @@ class Phase:
         return streams / (streams + sum(self.sets.values()))
 
 
-def prepared_sets(folder: Path) -> dict[str, PreparedSet]:
-    """Every prepared set below a folder, by name.
+def prepared_sets(folder: Path, *, verify: bool = True) -> dict[str, PreparedSet]:
+    """Every prepared set below a folder, by name; ``verify`` compares them with their checksums.
 
     Raises:
-        TrainingError: there is none.
+        TrainingError: there is none, or one is damaged.
     """
-    found = {path.parent.name: PreparedSet(path.parent) for path in sorted(folder.glob("*/meta.json"))}
+    found = {path.parent.name: PreparedSet(path.parent, verify=verify) for path in sorted(folder.glob("*/meta.json"))}
     if not found:
         raise TrainingError(
             "no training data",
@@ -120,7 +122,7 @@ def _phase(path: Path, entry: object) -> Phase:
     for key in ("sets", "streams"):
         given = entry.get(key, {})
         if not isinstance(given, dict) or not all(_is_number(share) and share > 0 for share in given.values()):
-            raise _malformed(path, given, f"{key}: names with shares above 0")
+            raise _malformed(path, given, f"{key}: names with shares above 0, at most {_LARGEST_SHARE:.0e}")
         shares.append({str(name): float(share) for name, share in given.items()})
     if not any(shares):
         raise _malformed(path, entry, "at least one set or stream in every phase")
@@ -128,7 +130,7 @@ def _phase(path: Path, entry: object) -> Phase:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST_SHARE
 
 
 def _malformed(path: Path, given: object, expected: str) -> TrainingError:
@@ -152,7 +154,7 @@ class PhasedBatches:
         num_tokens: T; windows hold T + 1 tokens.
 
     Raises:
-        TrainingError: sets whose rows have other widths, or a stream without a full window.
+        TrainingError: sets whose rows have other widths, a stream without a full window, or steps beyond counting.
     """
 
     def __init__(
@@ -169,6 +171,8 @@ class PhasedBatches:
         num_rows: int = 1,
         num_tokens: int = 1024,
     ) -> None:
+        if not 1 <= steps <= _LARGEST_STEPS:
+            raise TrainingError("steps are out of range", given=steps, expected=f"1 ≤ steps ≤ {_LARGEST_STEPS}")
         self._phases = phases
         self._ends = [math.ceil(phase.until * steps) for phase in phases]
         self._seed = seed

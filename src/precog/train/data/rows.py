@@ -21,21 +21,21 @@ can emit. A row of kind ``UNANSWERABLE`` is ``<s>`` prompt ``</s>``. ``meta.json
 This module does not know where passages come from.
 """
 
-import json
 import os
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precog.errors import TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
+from precog.train.data.arrays import mapped, read_meta, write_array, write_meta
 
 __all__ = ["COLUMNS", "Ask", "Columns", "Kind", "Passage", "PreparedSet", "crc32_of", "merge_folders", "write_columns"]
 
@@ -56,7 +56,7 @@ COLUMNS: Mapping[str, type[np.generic]] = {
     "chunk": np.int32,
     "kind": np.uint8,
 }
-_PER_QUESTION = ("questions", "prompt_len", "row_len", "answer_start", "answer_len", "kind")
+_PER_CHUNK = ("context", "context_len", "first_question")
 
 
 class Kind(IntEnum):
@@ -96,12 +96,16 @@ def write_columns(folder: Path, columns: Columns, notes: Mapping[str, object]) -
         folder: where the columns go; an existing prepared folder is replaced.
         columns: every column of :data:`COLUMNS`.
         notes: JSON values kept in ``meta.json`` beside the counts and checksums.
+
+    Raises:
+        StorageError: the disk is full or refuses.
     """
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True, mode=0o700)
     for name, dtype in COLUMNS.items():
-        np.save(temporary / f"{name}.npy", np.ascontiguousarray(columns[name], dtype=dtype))
+        column = columns[name]
+        write_array(temporary / f"{name}.npy", dtype, column.shape, [column])
     _seal(temporary, folder, notes)
 
 
@@ -116,26 +120,27 @@ def merge_folders(parts: Sequence[Path], folder: Path, notes: Mapping[str, objec
         tail = sets[0].columns[name].shape[1:]
         rows = num_chunks + 1 if name == "first_question" else num_questions
         rows = num_chunks if name.startswith("context") else rows
-        out = np.lib.format.open_memmap(temporary / f"{name}.npy", mode="w+", dtype=dtype, shape=(rows, *tail))
-        at, chunk_base, question_base = 0, 0, 0
-        for part in sets:
-            column = part.columns[name]
-            if name == "first_question":
-                out[at : at + len(part)] = column[:-1] + question_base
-                at += len(part)
-                out[at] = question_base + part.num_questions
-            else:
-                out[at : at + len(column)] = column + chunk_base if name == "chunk" else column
-                at += len(column)
-            chunk_base += len(part)
-            question_base += part.num_questions
-        out.flush()
-        del out
-        with (temporary / f"{name}.npy").open("rb") as file:
-            os.fsync(file.fileno())
+        write_array(temporary / f"{name}.npy", dtype, (rows, *tail), _numbered_on(sets, name))
     _seal(temporary, folder, notes)
     for path in parts:
         shutil.rmtree(path)
+
+
+def _numbered_on(sets: Sequence["PreparedSet"], name: str) -> Iterator[NDArray[np.integer]]:
+    """A column of several sets, a set at a time; chunks and questions are numbered on."""
+    chunk_base, question_base = 0, 0
+    for part in sets:
+        column = part.columns[name]
+        if name == "first_question":
+            yield column[:-1] + question_base
+        elif name == "chunk":
+            yield column + chunk_base
+        else:
+            yield column
+        chunk_base += len(part)
+        question_base += part.num_questions
+    if name == "first_question":
+        yield np.array([question_base])
 
 
 def _seal(temporary: Path, folder: Path, notes: Mapping[str, object]) -> None:
@@ -144,8 +149,8 @@ def _seal(temporary: Path, folder: Path, notes: Mapping[str, object]) -> None:
         path = temporary / f"{name}.npy"
         path.chmod(0o600)
         checksums[name] = crc32_of(path)
-        shapes[name] = list(np.load(path, mmap_mode="r").shape)
-    meta = {
+        shapes[name] = list(mapped(path).shape)
+    meta: dict[str, object] = {
         "format": FORMAT,
         "tokenizer_sha256": MISTRAL_SHA256,
         "context_tokens": shapes["context"][1],
@@ -154,10 +159,7 @@ def _seal(temporary: Path, folder: Path, notes: Mapping[str, object]) -> None:
         "crc32": checksums,
         "notes": dict(notes),
     }
-    with (temporary / "meta.json").open("w", encoding="utf-8") as file:
-        json.dump(meta, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
+    write_meta(temporary, meta)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
 
@@ -174,25 +176,22 @@ def crc32_of(path: Path) -> int:
 class PreparedSet:
     """A prepared folder, memory-mapped.
 
+    Args:
+        folder: the set.
+        verify: compare every column with its checksum, too.
+
     Raises:
-        TrainingError: the folder is missing, of another format, incomplete or (``verify``) damaged.
+        TrainingError: the folder is missing, of another format, incomplete, or holds rows that cannot be
+            (``verify``: that are not those written).
     """
 
     def __init__(self, folder: Path, *, verify: bool = False) -> None:
         self.folder = Path(folder)
-        try:
-            meta = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TrainingError(
-                "this is not a folder of prepared training data",
-                given=self.folder,
-                expected="a folder with meta.json",
-                hint="make one with `precog train-data`",
-            ) from error
+        meta = read_meta(self.folder, "a folder of prepared training data", "make one with `precog train-data`")
         if meta.get("format") != FORMAT:
             raise TrainingError(
                 "prepared training data of another format",
-                given=meta.get("format"),
+                given=f"{self.folder}: {meta.get('format')}",
                 expected=FORMAT,
                 hint="prepare it again",
             )
@@ -203,21 +202,37 @@ class PreparedSet:
                 expected=MISTRAL_SHA256,
                 hint="prepare it again",
             )
-        self.notes: dict[str, object] = meta["notes"]
+        notes, shapes, checksums = (meta.get(name) for name in ("notes", "shapes", "crc32"))
+        if not (isinstance(notes, dict) and isinstance(shapes, dict) and isinstance(checksums, dict)):
+            raise TrainingError(
+                "meta.json of a folder of prepared training data is damaged",
+                given=self.folder,
+                expected="objects under notes, shapes and crc32",
+                hint="prepare it again",
+            )
+        self.notes: dict[str, object] = notes
         self.columns: Columns = {}
         for name, dtype in COLUMNS.items():
             path = self.folder / f"{name}.npy"
-            try:
-                column = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (OSError, ValueError) as error:
-                raise TrainingError("a column of the prepared data cannot be read", given=path) from error
-            if list(column.shape) != meta["shapes"][name] or column.dtype != dtype:
+            column = mapped(path)
+            if list(column.shape) != shapes.get(name) or column.dtype != dtype:
                 raise TrainingError(
-                    "a column of the prepared data has another shape", given=column.shape, expected=meta["shapes"][name]
+                    "a column of the prepared data has another shape",
+                    given=f"{path}: {column.dtype} {list(column.shape)}",
+                    expected=f"{np.dtype(dtype)} {shapes.get(name)}",
                 )
-            if verify and crc32_of(path) != meta["crc32"][name]:
-                raise TrainingError("prepared data is damaged", given=path, expected=f"crc32 {meta['crc32'][name]}")
-            self.columns[name] = column
+            if verify and crc32_of(path) != checksums.get(name):
+                raise TrainingError(
+                    "prepared data is damaged",
+                    given=path,
+                    expected=f"crc32 {checksums.get(name)}",
+                    hint="prepare it again",
+                )
+            self.columns[name] = cast("NDArray[np.integer]", column)
+        if fault := _fault(self.columns):
+            raise TrainingError(
+                "prepared data holds what cannot be", given=f"{self.folder}: {fault}", hint="prepare it again"
+            )
         if not len(self):
             raise TrainingError("a prepared folder holds no chunk", given=self.folder)
 
@@ -238,3 +253,38 @@ class PreparedSet:
         """Row indices of a chunk's questions."""
         first = self.columns["first_question"]
         return range(int(first[chunk]), int(first[chunk + 1]))
+
+
+def _fault(columns: Columns) -> str:
+    """What is wrong with the columns' values, the first row that it is wrong with; empty where nothing is."""
+    if any(columns[name].ndim != (2 if name in ("context", "questions") else 1) for name in COLUMNS):
+        return "columns of other dimensions"
+    num_chunks, num_questions = len(columns["context"]), len(columns["questions"])
+    for name, column in columns.items():
+        rows = num_chunks + (name == "first_question") if name in _PER_CHUNK else num_questions
+        if len(column) != rows:
+            return f"{len(column)} rows of {name}, {rows} expected"
+    first = columns["first_question"]
+    counts = np.diff(first)
+    if first[0] or first[-1] != num_questions or (counts < 1).any():
+        return "first_question does not rise from 0 to the number of questions"
+    chunk = columns["chunk"]
+    if not np.array_equal(chunk, np.repeat(np.arange(num_chunks), counts)):
+        return "chunk and first_question contradict each other"
+    context_len = columns["context_len"]
+    prompt_len, row_len, start, length = (
+        columns[name].astype(np.int32) for name in ("prompt_len", "row_len", "answer_start", "answer_len")
+    )
+    is_unanswerable = columns["kind"] == Kind.UNANSWERABLE
+    for name, is_sound in (
+        ("context_len", (context_len >= 1) & (context_len <= columns["context"].shape[1])),
+        ("row_len", (row_len >= 1) & (row_len <= columns["questions"].shape[1])),
+        ("prompt_len", (prompt_len >= 1) & (prompt_len < row_len)),
+        ("kind", columns["kind"] <= max(Kind)),
+        ("answer_len", (length == row_len - prompt_len - 1) & ((length == 0) | ~is_unanswerable)),
+        ("answer_start", (start == -1) | ((start >= 0) & (start + length <= context_len[chunk]))),
+    ):
+        if not is_sound.all():
+            row = int(np.argmin(is_sound))
+            return f"{name} {columns[name][row]} in row {row}"
+    return ""

@@ -11,7 +11,6 @@ the model meets text when it answers; the recurrent state goes on from segment t
 starts, which only ``.docs.npy`` tells.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from precog.errors import TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
+from precog.train.data.arrays import mapped, read_meta, write_array, write_meta
 from precog.train.data.documents import Document
 from precog.train.data.rows import crc32_of
 from precog.train.data.spans import split_sentences
@@ -69,16 +69,26 @@ class TokenStream:
             )
         self.shards: list[Shard] = []
         try:
-            listed = [(str(e["name"]), int(e["tokens"]), int(e["documents"]), e["crc32"]) for e in meta["shards"]]
+            listed = [
+                (Path(str(e["name"])).name, int(e["tokens"]), int(e["documents"]), dict(e["crc32"]))
+                for e in meta["shards"]
+            ]
             self.vocabulary = int(meta["vocabulary"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise TrainingError("meta.json of a token stream is damaged", given=self.folder, hint=str(error)) from error
         for name, num_tokens, num_documents, checksums in listed:
             path, documents_path = self.folder / f"{name}.npy", self.folder / f"{name}.docs.npy"
-            tokens = cast("NDArray[np.uint16]", _mapped(path, np.uint16, num_tokens, checksums, verify))
-            documents = cast("NDArray[np.int64]", _mapped(documents_path, np.int64, num_documents, checksums, verify))
+            tokens = cast("NDArray[np.uint16]", _checked(path, np.uint16, num_tokens, checksums, verify))
+            documents = cast("NDArray[np.int64]", _checked(documents_path, np.int64, num_documents, checksums, verify))
             if not num_tokens or not num_documents:
                 raise TrainingError("a token shard is empty", given=path)
+            if documents[0] or documents[-1] >= num_tokens or (np.diff(documents) < 1).any():
+                raise TrainingError(
+                    "the documents of a token shard do not start in order",
+                    given=documents_path,
+                    expected="rising from 0",
+                    hint="prepare it again",
+                )
             self.shards.append(Shard(tokens, np.asarray(documents)))
         if not self.shards:
             raise TrainingError("a token stream holds no shard", given=self.folder)
@@ -87,28 +97,18 @@ class TokenStream:
 
 
 def _meta(folder: Path) -> dict[str, Any]:
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    meta = read_meta(folder, "a token stream", "make one with `precog train-data --stream`")
+    if "shards" not in meta or meta.get("format") != FORMAT:
         raise TrainingError(
-            "this is not a token stream",
-            given=folder,
-            expected="a folder with meta.json",
-            hint="make one with `precog train-data --stream`",
-        ) from error
-    if not isinstance(meta, dict) or "shards" not in meta or meta.get("format") != FORMAT:
-        given = meta.get("format") if isinstance(meta, dict) else type(meta).__name__
-        raise TrainingError("a token stream of another format", given=f"{folder}: {given}", expected=FORMAT)
+            "a token stream of another format", given=f"{folder}: {meta.get('format')}", expected=FORMAT
+        )
     return meta
 
 
-def _mapped(
+def _checked(
     path: Path, dtype: type[np.generic], length: int, checksums: Mapping[str, int], verify: bool
 ) -> NDArray[np.generic]:
-    try:
-        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise TrainingError("a token shard cannot be read: missing or cut short", given=path) from error
+    array = mapped(path)
     if array.dtype != dtype or array.shape != (length,):
         raise TrainingError(
             "a token shard has another shape",
@@ -180,8 +180,8 @@ def tokens_of(documents: Iterable[Document], pieces: Pieces, segment_tokens: int
 def write_shard(folder: Path, name: str, shard: Shard) -> None:
     """Write a shard's two files; the folder is not a stream until :func:`merge_shards` has sealed one."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    np.save(folder / f"{name}.npy", shard.tokens)
-    np.save(folder / f"{name}.docs.npy", shard.documents)
+    write_array(folder / f"{name}.npy", np.uint16, shard.tokens.shape, [shard.tokens])
+    write_array(folder / f"{name}.docs.npy", np.int64, shard.documents.shape, [shard.documents])
 
 
 def merge_shards(
@@ -195,45 +195,36 @@ def merge_shards(
     group: list[Path] = []
     size = 0
     for path in [*parts, None]:
-        length = len(np.load(path, mmap_mode="r")) if path is not None else 0
+        length = len(mapped(path)) if path is not None else 0
         if group and (path is None or size + length > shard_tokens):
             entries.append(_joined(group, temporary, f"{len(entries):05d}", size))
             group, size = [], 0
         if path is not None and length:
             group.append(path)
             size += length
-    meta = {
+    meta: dict[str, object] = {
         "format": FORMAT,
         "tokenizer_sha256": MISTRAL_SHA256,
         "vocabulary": _VOCABULARY,
         "shards": entries,
         "notes": dict(notes),
     }
-    with (temporary / "meta.json").open("w", encoding="utf-8") as file:
-        json.dump(meta, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
+    write_meta(temporary, meta)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
 
 
 def _joined(parts: Sequence[Path], folder: Path, name: str, size: int) -> dict[str, object]:
     path, documents_path = folder / f"{name}.npy", folder / f"{name}.docs.npy"
-    tokens = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint16, shape=(size,))
+    write_array(path, np.uint16, (size,), (mapped(part) for part in parts))
     starts, at = [], 0
     for part in parts:
-        array = np.load(part, mmap_mode="r")
-        tokens[at : at + len(array)] = array
-        starts.append(np.load(part.with_name(f"{part.stem}.docs.npy")) + at)
-        at += len(array)
-    tokens.flush()
-    del tokens
+        starts.append(cast("NDArray[np.int64]", mapped(part.with_name(f"{part.stem}.docs.npy"))) + at)
+        at += len(mapped(part))
     documents = np.concatenate(starts)
-    np.save(documents_path, documents)
+    write_array(documents_path, np.int64, documents.shape, [documents])
     checksums = {}
     for file_path in (path, documents_path):
         file_path.chmod(0o600)
-        with file_path.open("rb") as file:
-            os.fsync(file.fileno())
         checksums[file_path.name] = crc32_of(file_path)
     return {"name": name, "tokens": size, "documents": len(documents), "crc32": checksums}
