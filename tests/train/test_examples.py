@@ -249,3 +249,84 @@ def test_the_draw_depends_on_the_seed_alone(tmp_path: Path) -> None:
     ]
     assert np.array_equal(held[0], held[1])
     assert any(not np.array_equal(held[0], other) for other in held[2:])
+
+
+def rows_with_context(examples) -> tuple[set[bytes], set[bytes]]:
+    return tuple({row.tobytes() for row in part.columns["context"]} for part in (examples.train, examples.held_out))
+
+
+@pytest.mark.parametrize("count", [4, 12])
+def test_copies_of_a_paragraph_are_never_on_both_sides(tmp_path: Path, count: int) -> None:
+    rows = squad_rows(count)
+    spaced = [row | {"context": f"{row['context']} ".replace(". ", ".\n "), "title": "Other"} for row in rows]
+    extra = rows[0] | {"question": "Who built the mill?", "answers": ["Ada Quill"]}
+    paths = [jsonl(tmp_path / "q.json", rows), jsonl(tmp_path / "copy.json", [*rows[::-1], *spaced, extra])]
+    for seed in range(4):
+        examples = prepare_examples(paths, tmp_path / str(seed), seed=seed, share=0.5)
+        train, held_out = rows_with_context(examples)
+        assert not train & held_out
+        assert len(train) + len(held_out) == count
+        assert examples.num_questions == 2 * count + 1
+    once = prepare_examples(paths[:1], tmp_path / "once", share=0.5)
+    twice = prepare_examples([paths[0], paths[0]], tmp_path / "twice", share=0.5)
+    assert rows_with_context(once) == rows_with_context(twice)
+
+
+def test_paragraphs_that_begin_alike_for_a_whole_chunk_are_not_on_both_sides(tmp_path: Path) -> None:
+    begin = "The mill was built by Ada Quill. " + "It is so. " * 94
+    rows = [
+        {"title": "", "context": f"{begin}{i}", "question": "Who built it?", "answers": ["Ada Quill"]} for i in range(6)
+    ]
+    path = jsonl(tmp_path / "q.json", [*rows, *squad_rows(6)])
+    for seed in range(3):
+        examples = prepare_examples([path], tmp_path / str(seed), seed=seed, share=0.5)
+        train, held_out = rows_with_context(examples)
+        assert not train & held_out
+
+
+def test_the_same_conversation_is_taken_once(tmp_path: Path) -> None:
+    first, copy = jsonl(tmp_path / "a.jsonl", talks() * 3), jsonl(tmp_path / "b.jsonl", talks())
+    for seed in range(4):
+        examples = prepare_examples([first, copy], tmp_path / str(seed), seed=seed, share=0.5)
+        sides = [
+            {
+                (context.tobytes(), row.tobytes())
+                for context, row in zip(part.columns["context"], part.columns["questions"], strict=True)
+            }
+            for part in (examples.train, examples.held_out)
+        ]
+        assert not sides[0] & sides[1]
+        assert examples.num_questions == 12
+
+
+def test_conversations_that_open_alike_are_not_on_both_sides(tmp_path: Path) -> None:
+    opened = [
+        {"messages": [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello!"},
+                      *row["messages"][1:]]}
+        for row in talks()
+    ]  # fmt: skip
+    examples = prepare_examples([jsonl(tmp_path / "a.jsonl", opened)], tmp_path / "data", share=0.5)
+    assert examples.train.num_questions == 3 * 3
+    assert examples.held_out.num_questions == 3 * 2
+
+
+def test_prepared_examples_that_were_damaged_are_prepared_again(tmp_path: Path) -> None:
+    path, folder = jsonl(tmp_path / "q.jsonl", squad_rows()), tmp_path / "data"
+    before = dict(prepare_examples([path], folder).train.columns)
+    kept = {name: column.copy() for name, column in before.items()}
+    questions = np.load(folder / "train" / "examples" / "questions.npy", mmap_mode="r+")
+    questions[:2] = questions[1::-1].copy()
+    questions.flush()
+    after = prepare_examples([path], folder).train.columns
+    assert all(np.array_equal(kept[name], after[name]) for name in kept)
+
+
+def test_a_name_of_any_bytes_and_text_of_half_surrogates(tmp_path: Path) -> None:
+    rows = [row | {"context": f"\ud800 {row['context']}", "question": "Where?\udfff"} for row in squad_rows()]
+    folder = tmp_path / "made"
+    folder.mkdir()
+    path = jsonl(folder / "\udcff\udcfe.jsonl", rows)
+    examples = prepare_examples([path], tmp_path / "data")
+    assert examples.num_questions == 24
+    said = [{"messages": [{**m, "content": f"{m['content']}\ud800"} for m in row["messages"]]} for row in talks()]
+    assert prepare_examples([jsonl(tmp_path / "c.jsonl", said)], tmp_path / "chat").num_questions == 12

@@ -123,6 +123,10 @@ def test_a_mixture_file_is_read(data: Data, tmp_path: Path) -> None:
         ({"phases": [{"until": 1.0, "sets": {"copy": "1"}}]}, "malformed"),
         ({"phases": [{"until": 1.0, "sets": {"copy": True}}]}, "malformed"),
         ({"phases": [{"until": 1.0, "sets": ["copy"]}]}, "malformed"),
+        ({"phases": [{"until": 10**400, "sets": {"copy": 1}}]}, "malformed"),
+        ({"phases": [{"until": 1.0, "sets": {"copy": 10**400}}]}, "malformed"),
+        ({"phases": [{"until": 1.0, "sets": {"copy": 1e308, "recall": 1e308}}]}, "malformed"),
+        ({"phases": [{"until": float("nan"), "sets": {"copy": 1}}]}, "malformed"),
         ({"phases": [{"until": 1.0, "sets": {"absent": 1}}]}, "sets that were not prepared"),
         ({"phases": [{"until": 1.0, "streams": {"copy": 1}}]}, "streams that were not prepared"),
     ],
@@ -141,3 +145,9 @@ def test_a_mixture_that_is_no_json_is_refused(data: Data, tmp_path: Path) -> Non
     with pytest.raises(TrainingError, match="no training data"):
         prepared_sets(tmp_path)
     assert prepared_streams(tmp_path) == {}
+
+
+@pytest.mark.parametrize("steps", [0, -1, 10**21, 10**400])
+def test_steps_beyond_counting_are_refused(data: Data, steps: int) -> None:
+    with pytest.raises(TrainingError, match="steps are out of range"):
+        PhasedBatches(data[0], (Phase(1.0, {"copy": 1.0}),), steps, 2, 2, 0)

@@ -8,19 +8,23 @@ import typer
 
 from precog.cli import options
 from precog.cli.output import err, out, print_json, shown
+from precog.config import expanded
+from precog.errors import UsageError
 from precog.train.data.documents import data_files
 from precog.train.data.prepare import PrepareOptions, prepare, show
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS
 
+MOST_SHOWN = 10_000
+
 
 def train_data(
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared sets go.")],
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", parser=expanded, help="Where the prepared sets go.")],
     text: Annotated[
         list[Path] | None,
         typer.Argument(metavar="FILE…", help="Texts or folders: .txt, .md, .jsonl, .gz, .xz, .zst."),
     ] = None,
-    squad: Annotated[Path | None, typer.Option(metavar="FILE", help="SQuAD training file.")] = None,
-    squad_copies: Annotated[int, typer.Option(help="Remixes of SQuAD: other sentences, entities, wordings.")] = 3,
+    squad: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="SQuAD training files.")] = None,
+    squad_copies: Annotated[int, typer.Option(help="Remixes of each: other sentences, entities, wordings.")] = 3,
     dialogue: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Conversations: JSON lines or Schema-Guided Dialogue.")
     ] = None,
@@ -40,12 +44,14 @@ def train_data(
     as_json: options.Json = False,
 ) -> int:
     """Cut texts into chunks and make questions about them."""
+    if not 0 <= rows <= MOST_SHOWN:
+        raise UsageError("--show is out of range", given=rows, expected=f"0–{MOST_SHOWN}")
     stats = prepare(
         PrepareOptions(
             out=folder,
             texts=tuple(file for path in text or () for file in (data_files(path) if path.is_dir() else [path])),
             dialogues=tuple(dialogue or ()),
-            squad=squad,
+            squad=tuple(squad or ()),
             squad_copies=squad_copies,
             recall=recall,
             table=table,

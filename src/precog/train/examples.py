@@ -2,7 +2,8 @@
 
 Two forms: SQuAD v1.1 (the official JSON, or JSON lines), where a paragraph is a chunk with its questions, and
 conversations (see :mod:`precog.train.conversation`). What is held out is drawn by title where there are enough titles,
-else by paragraph or conversation, and never trained on.
+else by paragraph or conversation, and never trained on. What the files hold several times is taken once, so that
+nothing is on both sides.
 """
 
 import json
@@ -16,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from precog.errors import InputError, TrainingError
-from precog.train.conversation import conversation_columns, read_roles
+from precog.train.conversation import Said, conversation_columns, read_roles
 from precog.train.data.folder import kind_of
-from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, Passage, PreparedSet, write_columns
-from precog.train.data.squad import read_squad, squad_passages
+from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, Kind, Passage, PreparedSet, write_columns
+from precog.train.data.squad import Paragraph, plain, read_squad, squad_passages
 from precog.train.data.tokens import Pieces, tokenise
 
 SET_NAME = "examples"
@@ -80,7 +81,7 @@ def prepare_examples(paths: Sequence[Path], folder: Path, *, share: float = 0.1,
     parts = [folder / split / SET_NAME for split in ("train", "val")]
     if not all(_is_of(part, notes) for part in parts):
         _prepare(paths, files, parts, notes, share, seed)
-    train, held_out = (PreparedSet(part) for part in parts)
+    train, held_out = (PreparedSet(part, verify=True) for part in parts)
     left_out = train.notes.get("left_out", 0)
     assert isinstance(left_out, int)
     return Examples(train, held_out, files, left_out, all(file["form"] == "chat" for file in files))
@@ -102,7 +103,7 @@ def _is_of(part: Path, notes: dict[str, object]) -> bool:
     if not (part / "meta.json").is_file():
         return False
     try:
-        kept = PreparedSet(part).notes
+        kept = PreparedSet(part, verify=True).notes
     except TrainingError:
         return False
     return {key: kept.get(key) for key in notes} == notes
@@ -120,10 +121,13 @@ def _prepare(
     row_tokens = CHAT_ROW_TOKENS if any(file["form"] == "chat" for file in files) else SQUAD_ROW_TOKENS
     columns: list[list[Columns]] = [[], []]
     left_out = 0
+    told: set[tuple[Said, ...]] = set()  # what stands in the files several times is taken once
+    paragraphs = _paragraphs([path for path, file in zip(paths, files, strict=True) if file["form"] != "chat"])
     for path, file in zip(paths, files, strict=True):
-        rng = random.Random(f"{seed}/{path.name}")
+        rng = random.Random(f"{seed}/{path.name}".encode("utf-8", "surrogateescape"))  # a name may be any bytes
         if file["form"] == "chat":
-            talks = read_roles(path)
+            talks = [talk for talk in dict.fromkeys(map(tuple, read_roles(path))) if talk not in told]
+            told.update(talks)
             held = _drawn([str(i) for i in range(len(talks))], share, rng)
             for split in range(2):
                 chosen = [talk for i, talk in enumerate(talks) if (str(i) in held) == bool(split)]
@@ -131,12 +135,12 @@ def _prepare(
                 columns[split].append(made)
                 left_out += dropped
         else:
-            paragraphs = read_squad(path)
-            by_title = len({p.title for p in paragraphs}) >= MIN_TITLES
-            held = _drawn([p.title if by_title else p.text for p in paragraphs], share, rng)
+            mine = paragraphs.pop(path, [])
+            by_title = len({p.title for p in mine}) >= MIN_TITLES
+            held = _drawn([p.title if by_title else p.text for p in mine], share, rng)
             for split in range(2):
                 passages: list[Passage] = []
-                for paragraph in paragraphs:
+                for paragraph in mine:
                     if ((paragraph.title if by_title else paragraph.text) in held) == bool(split):
                         asked = squad_passages(paragraph)
                         left_out += len(paragraph.asked) - sum(len(passage.asks) for passage in asked)
@@ -145,6 +149,7 @@ def _prepare(
                 columns[split].append(made)
                 left_out += dropped
     joined = [_joined(group) for group in columns]
+    joined[1] = _without(joined[1], joined[0])
     if not all(len(part["row_len"]) for part in joined):
         given = f"{sum(len(part['row_len']) for part in joined)} questions that can be used, {left_out} that cannot"
         raise TrainingError(
@@ -159,6 +164,51 @@ def _prepare(
     for part, folder in zip(joined, parts, strict=True):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_columns(folder, part, json.loads(json.dumps({**notes, "left_out": left_out})))
+
+
+def _paragraphs(paths: Sequence[Path]) -> dict[Path, list[Paragraph]]:
+    """The paragraphs of some files, each text once, where it stands first, with all questions asked of it anywhere."""
+    places: dict[str, tuple[Path, int]] = {}
+    found: dict[Path, list[Paragraph]] = {}
+    for path in dict.fromkeys(paths):
+        mine = found.setdefault(path, [])
+        for paragraph in read_squad(path):
+            first, at = places.setdefault(plain(paragraph.text), (path, len(mine)))
+            if (first, at) == (path, len(mine)):
+                mine.append(paragraph)
+                continue
+            kept = found[first][at]
+            questions = {(plain(question), answer) for question, answer, _ in kept.asked}
+            more = tuple(a for a in paragraph.asked if (plain(a[0]), a[1]) not in questions)
+            found[first][at] = Paragraph(kept.title, kept.text, (*kept.asked, *more))
+    return found
+
+
+def _without(part: Columns, other: Columns) -> Columns:
+    """The chunks of a part that the other does not hold: texts may begin alike, and conversations open alike.
+
+    A chunk with an answer in it is its tokens; one without, before a free answer, is told by what is asked as well.
+    """
+
+    def keys(columns: Columns) -> list[bytes]:
+        first, start = columns["first_question"], columns["answer_start"]
+        rows = [context.tobytes() for context in columns["context"]]
+        is_free = columns["kind"] == Kind.DIALOGUE
+        return [
+            row + columns["questions"][first[i]].tobytes() if is_free[first[i]] and start[first[i]] < 0 else row
+            for i, row in enumerate(rows)
+        ]
+
+    known = set(keys(other))
+    kept = np.array([key not in known for key in keys(part)], dtype=np.bool_)
+    rows = kept[part["chunk"]]
+    counts = np.diff(part["first_question"])[kept]
+    return {
+        **{name: part[name][kept if name in ("context", "context_len") else rows] for name in COLUMNS
+           if name not in ("first_question", "chunk")},
+        "first_question": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "chunk": np.repeat(np.arange(len(counts)), counts).astype(np.int32),
+    }  # fmt: skip
 
 
 def _drawn(keys: Sequence[str], share: float, rng: random.Random) -> frozenset[str]:

@@ -231,7 +231,7 @@ def prepared(inputs: tuple[Path, Path], out: Path, workers: int) -> None:
         PrepareOptions(
             out=out,
             texts=(text,),
-            squad=squad,
+            squad=(squad,),
             squad_copies=2,
             recall=30,
             table=20,
@@ -359,3 +359,68 @@ def test_documents_without_a_title_are_not_all_held_out(tmp_path: Path) -> None:
     held_out = [_is_held_out(Document("", (f"Text number {n} of a collection.",))) for n in range(2000)]
     assert 2 <= sum(held_out) <= 30
     assert _is_held_out(Document("Title", ("one",))) == _is_held_out(Document("Title", ("another",)))
+
+
+def squad_file(path: Path, titles: range, note: str = "") -> Path:
+    context = "Anna Hall opened the Alder Bridge in 1901. It leads to the northern harbour."
+    rows = [
+        {"title": f"T{i}", "context": f"{context} Item {i}.{note}", "question": "Who opened it?",
+         "answers": ["Anna Hall"]}
+        for i in titles
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def contexts(folder: Path) -> set[bytes]:
+    return {row.tobytes() for row in PreparedSet(folder).columns["context"]}
+
+
+def test_several_squad_files_are_sources_of_their_own_and_hold_out_the_same(tmp_path: Path) -> None:
+    first, second = (
+        squad_file(tmp_path / "first.jsonl", range(90)),
+        squad_file(tmp_path / "second.jsonl", range(50, 140)),
+    )
+    for name, files in (("one", (first,)), ("both", (first, second))):
+        prepare(PrepareOptions(out=tmp_path / name, squad=files, squad_copies=1))
+    assert {p.name for p in (tmp_path / "one" / "train").iterdir()} == {"squad", "squad_remix"}
+    names = {"first", "first_remix", "second", "second_remix"}
+    assert {p.name for p in (tmp_path / "both" / "train").iterdir()} == names
+    for split in ("train", "val"):
+        alone, beside = (PreparedSet(tmp_path / at / split / s) for at, s in (("one", "squad"), ("both", "first")))
+        assert all(np.array_equal(alone.columns[name], beside.columns[name]) for name in alone.columns)
+    train, val = ([contexts(tmp_path / "both" / split / s) for s in ("first", "second")] for split in ("train", "val"))
+    assert not (train[0] | train[1]) & (val[0] | val[1])
+    assert len(train[1] | val[1]) == 90
+
+
+def test_sources_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "recall.txt").write_text(TEXT)
+    first = squad_file(tmp_path / "a.jsonl", range(3))
+    for other in ("deep/a.jsonl", "a_remix.jsonl", "recall.jsonl"):
+        second = squad_file(tmp_path / other, range(3))
+        options = PrepareOptions(out=tmp_path / "o", squad=(first, second), texts=(tmp_path / "recall.txt",))
+        with pytest.raises(InputError, match="have one name"):
+            prepare(options)
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("name", ["...txt", "..txt", ".parts.txt", "\udcff\udcfe.txt"])
+def test_files_of_odd_names_make_sets_that_are_seen(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(TEXT)
+    prepare(PrepareOptions(out=tmp_path / "out", texts=(tmp_path / name,), stream=True))
+    found = [path.name for path in (tmp_path / "out" / "train").iterdir()]
+    assert len(found) == 1
+    assert not found[0].startswith(".")
+    assert PreparedSet(tmp_path / "out" / "train" / found[0], verify=True).num_questions
+    assert TokenStream(tmp_path / "out" / "stream" / "train" / found[0]).num_tokens
+
+
+@pytest.mark.parametrize(
+    "name", ["recall", "table", "copy", "context_tokens", "row_tokens", "workers", "slices", "squad_copies",
+             "max_questions_per_chunk"]
+)  # fmt: skip
+def test_sizes_beyond_any_machine_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TrainingError, match=f"--{name.replace('_', '-')} is out of range"):
+        PrepareOptions(out=tmp_path, **{name: 10**14})

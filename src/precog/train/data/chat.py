@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from precog.errors import InputError
-from precog.train.data.documents import open_lines
+from precog.train.data.documents import open_lines, valid
 
 __all__ = ["Conversation", "Slot", "Turn", "is_chat", "read_conversations"]
 
@@ -105,9 +105,13 @@ def _checked(row: object, path: Path, number: int) -> Conversation:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             "a file of conversations has an object of another form",
-            given=f"{path}: object {number + 1}: {error!r}",
+            given=f"{path}: object {number + 1}: {_reason(error)}",
             expected=_FORM,
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    return f"no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _conversation(row: object, name: str) -> Conversation:
@@ -115,7 +119,7 @@ def _conversation(row: object, name: str) -> Conversation:
         raise TypeError("no turns")
     said: list[tuple[object, object, list[dict[str, Any]]]]
     if "messages" in row and "turns" not in row:
-        said = [(m["role"], m["content"], []) for m in row["messages"] if isinstance(m["content"], str)]
+        said = [(m["role"], m["content"], []) for m in row["messages"] if not _is_call(m)]
     elif any("utterance" in turn for turn in row["turns"]):
         said = [
             (t["speaker"], t["utterance"], [slot for frame in t.get("frames", ()) for slot in frame.get("slots", ())])
@@ -125,7 +129,26 @@ def _conversation(row: object, name: str) -> Conversation:
         said = [(t["speaker"], t["text"], list(t.get("slots", ()))) for t in row["turns"]]
     turns = []
     for speaker, text, slots in said:
-        text = str(text)
-        found = [Slot(str(s["slot"]), int(s["start"]), int(s["exclusive_end"])) for s in slots if "start" in s]
-        turns.append(Turn(str(speaker), text, tuple(s for s in found if 0 <= s.start < s.stop <= len(text))))
-    return Conversation(str(row.get("id", row.get("dialogue_id", name))), tuple(turns))
+        words = _text(text, "a turn's text")
+        found = [_slot(slot) for slot in slots if "start" in slot]
+        kept = tuple(slot for slot in found if 0 <= slot.start < slot.stop <= len(words))
+        turns.append(Turn(_text(speaker, "a speaker"), words, kept))
+    return Conversation(valid(str(row.get("id", row.get("dialogue_id", name)))), tuple(turns))
+
+
+def _is_call(message: Mapping[str, object]) -> bool:
+    """Whether a message says nothing because it calls a tool."""
+    return message["content"] is None and ("tool_calls" in message or "function_call" in message)
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {type(value).__name__}, not text")
+    return valid(value)
+
+
+def _slot(slot: Mapping[str, object]) -> Slot:
+    start, stop = slot["start"], slot["exclusive_end"]
+    if type(start) is not int or type(stop) is not int:
+        raise TypeError(f"a slot from {start!r} to {stop!r}, no numbers of characters")
+    return Slot(_text(slot["slot"], "a slot's name"), start, stop)

@@ -9,6 +9,8 @@ import gzip
 import io
 import json
 import lzma
+import os
+import re
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,7 +20,7 @@ from typing import IO, cast
 
 from precog.errors import InputError
 
-__all__ = ["Document", "data_files", "open_lines", "parse_documents", "read_documents", "stem"]
+__all__ = ["Document", "data_files", "open_lines", "parse_documents", "read_documents", "source_name", "stem", "valid"]
 
 _COMPRESSIONS = (".gz", ".xz", ".zst")
 _FORMS = (".txt", ".md", ".jsonl", ".json")
@@ -42,6 +44,24 @@ def stem(path: Path) -> str:
     return name
 
 
+def source_name(path: Path) -> str:
+    """What the source made from a file is called: its stem without a number, a name that no folder hides.
+
+    Bytes of the file's name that are no UTF-8 become "_".
+    """
+    name = re.sub(r"-\d+$", "", stem(path)).lstrip(".")
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\ufffd", "_") or "text"
+
+
+def valid(text: str) -> str:
+    """A text as long as before in which halves of surrogate pairs, which JSON can spell, are U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def form(path: Path) -> str:
     """The ending that says a file's form, without its compression: ``.txt`` of ``a.txt.xz``."""
     suffixes = [s.lower() for s in path.suffixes]
@@ -54,15 +74,20 @@ def data_files(folder: Path) -> list[Path]:
     """Every readable file below a folder, in the order of their names; hidden files and folders are passed over.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or a folder cannot be read.
     """
-    found = sorted(
-        path
-        for path in folder.rglob("*")
-        if form(path) in _FORMS
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.is_file()
-    )
+
+    def refuse(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError):
+            return
+        raise InputError("a folder cannot be read", given=f"{error.filename}: {error.strerror}") from error
+
+    found: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (Path(parent, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if form(path) in _FORMS and path.is_file()]
+    found.sort()
     if not found:
         raise InputError(
             "the folder holds no text to train on",
@@ -159,6 +184,6 @@ def _from_json(line: str, path: Path) -> Iterator[Document]:
         ) from error
     if not isinstance(text, str):
         raise InputError("a text file cannot be read", given=f"{path}: text is {type(text).__name__}", expected="text")
-    paragraphs = tuple(p.strip() for p in text.split("\n") if p.strip())
+    paragraphs = tuple(p.strip() for p in valid(text).split("\n") if p.strip())
     if paragraphs:
-        yield Document(str(title or ""), paragraphs)
+        yield Document(valid(str(title or "")), paragraphs)

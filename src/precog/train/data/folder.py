@@ -124,12 +124,6 @@ def prepare_folder(
     kinds = {path: kind_of(path) for path in files}
     texts = [path for path in files if kinds[path] == "text"]
     squads = [path for path in files if kinds[path] == "squad"]
-    if len(squads) > 1:
-        raise InputError(
-            "the folder holds several SQuAD files",
-            given=", ".join(str(path.relative_to(folder)) for path in squads),
-            expected="one: others would train on what it holds out",
-        )
     hold_out, firsts = _hold_out(texts)
     largest = max(path.stat().st_size * (4 if path.suffix in (".gz", ".xz", ".zst") else 1) for path in files)
     temporary = out / f".{target.name}.{os.getpid()}.tmp"
@@ -137,7 +131,7 @@ def prepare_folder(
         out=temporary,
         texts=tuple(texts),
         dialogues=tuple(path for path in files if kinds[path] == "chat"),
-        squad=squads[0] if squads else None,
+        squad=tuple(squads),
         stream=True,
         workers=workers,
         slices=max(1, min(64, largest // _SLICE_BYTES)),

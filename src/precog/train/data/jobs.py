@@ -22,7 +22,14 @@ from precog.train.data.remix import remixed, unanswerable_asks
 from precog.train.data.rows import Kind, Passage, write_columns
 from precog.train.data.shards import tokens_of, write_shard
 from precog.train.data.spans import split_sentences
-from precog.train.data.squad import Paragraph, counterfactual_passage, held_out_paragraphs, read_squad, squad_passages
+from precog.train.data.squad import (
+    Paragraph,
+    counterfactual_passage,
+    held_out_paragraphs,
+    plain,
+    read_squad,
+    squad_passages,
+)
 from precog.train.data.tokens import shared_pieces, tokenise
 
 __all__ = ["SPLITS", "SQUAD_SLICES", "HoldOut", "Job", "run_job"]
@@ -62,7 +69,7 @@ class Job:
         task: ``text``, ``dialogue``, ``squad``, ``squad_remix``, ``recall``, ``table`` or ``copy``.
         source: name of the prepared set.
         number: of the job in its preparation; orders the parts.
-        paths: files it reads.
+        paths: files it reads; of SQuAD the last, and those before it for what they hold out.
         index, count: its slice of them.
         firsts: number of the first document of every file, for :class:`HoldOut`.
         chunks: how many to make, for tasks without a file.
@@ -90,7 +97,8 @@ class Job:
     def rng(self) -> random.Random:
         """The job's own generator."""
         names = "/".join(path.name for path in self.paths)
-        return random.Random(f"{self.seed}/{self.task}/{self.source}/{names}/{self.number}/{self.index}")
+        seed = f"{self.seed}/{self.task}/{self.source}/{names}/{self.number}/{self.index}"
+        return random.Random(seed.encode("utf-8", "surrogateescape"))  # a file's name may be any bytes
 
     def part(self, kind: str, split: str) -> Path:
         """Where this job's part of a split goes until the parts are merged; ``kind`` is ``rows`` or ``stream``."""
@@ -152,23 +160,34 @@ def _conversations(job: Job) -> Iterator[tuple[str, Document, Iterator[Passage]]
             if job.hold_out.every or job.hold_out.tail:
                 val = (first + job.index + number * job.count) % 20 == 10
             else:
-                val = zlib.crc32(conversation.name.encode()) % _VAL_EVERY_CONVERSATION == 0
+                val = zlib.crc32(conversation.name.encode("utf-8", "surrogatepass")) % _VAL_EVERY_CONVERSATION == 0
             lines = tuple(f"{t.speaker}: {' '.join(t.text.split())}" for t in conversation.turns)
             yield SPLITS[val], Document("", lines), dialogue_passages(conversation, rng, job.max_asks)
 
 
 @cache
-def _paragraphs(path: Path) -> tuple[list[Paragraph], frozenset[str], dict[str, list[Paragraph]]]:
-    """A SQuAD file, the texts held out of it, and its paragraphs by title; kept for the worker's next job."""
-    paragraphs = read_squad(path)
+def _paragraphs(paths: tuple[Path, ...]) -> tuple[list[Paragraph], frozenset[str], dict[str, list[Paragraph]]]:
+    """The last of some SQuAD files, the texts held out of it, and its paragraphs by title; kept for the next job.
+
+    A paragraph that stands in an earlier file, too, is held out where it is held out of that one, and only there.
+    """
+    paragraphs = read_squad(paths[-1])
     articles: dict[str, list[Paragraph]] = {}
     for paragraph in paragraphs:
         articles.setdefault(paragraph.title, []).append(paragraph)
-    return paragraphs, held_out_paragraphs(paragraphs), articles
+    val = held_out_paragraphs(paragraphs)
+    settled: dict[str, bool] = {}
+    for count in range(1, len(paths)):
+        earlier, held, _ = _paragraphs(paths[:count])
+        for paragraph in earlier:
+            settled.setdefault(plain(paragraph.text), paragraph.text in held)
+    if settled:
+        val = frozenset(p.text for p in paragraphs if settled.get(plain(p.text), p.text in val))
+    return paragraphs, val, articles
 
 
 def _squad(job: Job, rng: random.Random) -> Iterator[tuple[str, Passage]]:
-    paragraphs, val, articles = _paragraphs(job.paths[0])
+    paragraphs, val, articles = _paragraphs(job.paths)
     part = job.index % SQUAD_SLICES  # a remix has several jobs for every slice, one per copy
     share = paragraphs[len(paragraphs) * part // SQUAD_SLICES : len(paragraphs) * (part + 1) // SQUAD_SLICES]
     pool = EntityPool()

@@ -3,7 +3,9 @@
 Writes prepared folders (:mod:`precog.train.data.rows`) ``OUT/train/<source>`` and ``OUT/val/<source>``, token streams
 (:mod:`precog.train.data.shards`) ``OUT/stream/train/<source>`` and ``OUT/stream/val/<source>``, and ``OUT/stats.json``.
 A source is a text file's name without its number, ``dialogue``, ``squad``, ``squad_remix``, ``recall``, ``table`` or
-``copy``. Held out are one document in 200 (by a checksum of its title), one conversation in 50, and 40 SQuAD titles.
+``copy``; of several SQuAD files each is a source NAME after the file, and NAME_remix. Held out are one document in 200
+(by a checksum of its title), one conversation in 50, and 40 titles of every SQuAD file; what stands in several SQuAD
+files is held out of all or none.
 The result depends on the inputs and the seed, not on the number of workers.
 """
 
@@ -11,13 +13,14 @@ import dataclasses
 import json
 import multiprocessing
 import os
-import re
 import shutil
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.pool import Pool
 from pathlib import Path
 
@@ -25,7 +28,7 @@ import numpy as np
 
 from precog.errors import InputError, StorageError, TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
-from precog.train.data.documents import stem
+from precog.train.data.documents import source_name
 from precog.train.data.jobs import SPLITS, SQUAD_SLICES, HoldOut, Job, run_job
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Kind, PreparedSet, merge_folders
 from precog.train.data.shards import merge_shards
@@ -35,6 +38,8 @@ __all__ = ["PrepareOptions", "prepare", "show"]
 
 _MADE_UP_PER_JOB = 10_000
 _BYTES_TOGETHER = 2 << 20
+_MOST_MADE_UP = 10**9
+_WIDEST = (1 << 15) - 1  # lengths and places are 16-bit
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class PrepareOptions:
     Attributes:
         out: where the prepared data goes.
         texts, dialogues: files to read; see :mod:`~precog.train.data.documents` and :mod:`~precog.train.data.chat`.
-        squad: a SQuAD training file.
-        squad_copies: remixes of it, each with other sentences, entities and wordings.
+        squad: SQuAD training files.
+        squad_copies: remixes of each, each with other sentences, entities and wordings.
         recall, table, copy: chunks of key–value facts, small tables, random words.
         stream: write token streams, too.
         workers: processes.
@@ -63,7 +68,7 @@ class PrepareOptions:
     out: Path
     texts: tuple[Path, ...] = ()
     dialogues: tuple[Path, ...] = ()
-    squad: Path | None = None
+    squad: tuple[Path, ...] = ()
     squad_copies: int = 3
     recall: int = 0
     table: int = 0
@@ -82,12 +87,14 @@ class PrepareOptions:
     firsts: dict[Path, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, least in (("workers", 1), ("slices", 1), ("max_questions_per_chunk", 1), ("squad_copies", 0),
-                            ("recall", 0), ("table", 0), ("copy", 0), ("context_tokens", 32),
-                            ("row_tokens", 24)):  # fmt: skip
-            if getattr(self, name) < least:
+        for name, least, most in (
+            ("workers", 1, 1024), ("slices", 1, 100_000), ("max_questions_per_chunk", 1, 1000),
+            ("squad_copies", 0, 1000), ("recall", 0, _MOST_MADE_UP), ("table", 0, _MOST_MADE_UP),
+            ("copy", 0, _MOST_MADE_UP), ("context_tokens", 32, _WIDEST), ("row_tokens", 24, _WIDEST),
+        ):  # fmt: skip
+            if not least <= getattr(self, name) <= most:
                 raise TrainingError(
-                    f"--{name.replace('_', '-')} is out of range", given=getattr(self, name), expected=f"≥ {least}"
+                    f"--{name.replace('_', '-')} is out of range", given=getattr(self, name), expected=f"{least}–{most}"
                 )
         for name in ("counterfactual", "unanswerable"):
             if not 0 <= getattr(self, name) <= (1 if name == "counterfactual" else 0.9):
@@ -106,23 +113,47 @@ def _jobs(options: PrepareOptions) -> list[Job]:
         )  # fmt: skip
 
     for paths in _groups(options.texts, options.text_source is not None):
-        source = options.text_source or re.sub(r"-\d+$", "", stem(paths[0])) or "text"
+        source = options.text_source or source_name(paths[0])
         slices = options.slices if len(paths) == 1 else 1
         for index in range(slices):
             add("text", source, paths, index, slices)
     for path in options.dialogues:
         for index in range(options.slices):
             add("dialogue", "dialogue", (path,), index, options.slices)
-    if options.squad:
+    for number, source in enumerate(_squad_sources(options, {job.source for job in jobs}), start=1):
+        paths = options.squad[:number]
         for index in range(SQUAD_SLICES):
-            add("squad", "squad", (options.squad,), index, SQUAD_SLICES)
+            add("squad", source, paths, index, SQUAD_SLICES)
         for index in range(SQUAD_SLICES * options.squad_copies):
-            add("squad_remix", "squad_remix", (options.squad,), index, SQUAD_SLICES)
+            add("squad_remix", f"{source}_remix", paths, index, SQUAD_SLICES)
     for task, chunks in (("recall", options.recall), ("table", options.table), ("copy", options.copy)):
         count = -(-chunks // _MADE_UP_PER_JOB)
         for index in range(count):
             add(task, task, (), index, count, min(_MADE_UP_PER_JOB, chunks - index * _MADE_UP_PER_JOB))
     return jobs
+
+
+def _squad_sources(options: PrepareOptions, taken: set[str]) -> list[str]:
+    """What the SQuAD files' sources are called.
+
+    Raises:
+        InputError: a set of that name would be made from something else, too.
+    """
+    if len(options.squad) == 1:
+        return ["squad"]
+    taken = taken | {name for name in ("recall", "table", "copy") if getattr(options, name)}
+    sources = [source_name(path) for path in options.squad]
+    for path, source in zip(options.squad, sources, strict=True):
+        for name in (source, f"{source}_remix"):
+            if name in taken:
+                raise InputError(
+                    "two sources of training data have one name",
+                    given=f"{path}: {name}",
+                    expected="names that differ",
+                    hint="rename the file",
+                )
+            taken.add(name)
+    return sources
 
 
 def _groups(paths: tuple[Path, ...], together: bool) -> list[tuple[Path, ...]]:
@@ -145,7 +176,15 @@ def _workers(count: int) -> Iterator[Pool | None]:
     if count == 1:
         yield None
         return
-    with multiprocessing.get_context("spawn").Pool(count) as pool:
+    # Ctrl-C reaches all processes of a terminal, but this one alone decides: the others are ended with the pool. They
+    # begin with the signal blocked, so that none of them is hit before it ignores it
+    resource_tracker.ensure_running()  # as it starts, it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        pool = multiprocessing.get_context("spawn").Pool(count, signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with pool:
         yield pool
 
 
@@ -163,7 +202,7 @@ def prepare(options: PrepareOptions, on_progress: Callable[[str], None] = lambda
         InputError: a file is missing or cannot be read, or no question and no text came out.
         StorageError: the output cannot be written.
     """
-    for path in (*options.texts, *options.dialogues, *([options.squad] if options.squad else [])):
+    for path in (*options.texts, *options.dialogues, *options.squad):
         if not path.is_file():
             raise InputError("an input file is missing", given=path)
     jobs = _jobs(options)

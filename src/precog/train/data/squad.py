@@ -7,14 +7,15 @@ occurs more than once, the occurrence in the sentence that shares most words wit
 import json
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from precog.errors import InputError
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
-from precog.train.data.documents import open_lines
+from precog.train.data.documents import open_lines, valid
 from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.spans import SpanType, find_spans, split_sentences
 from precog.train.data.vocabulary import FUNCTION_WORDS
@@ -25,6 +26,7 @@ __all__ = [
     "held_out_paragraphs",
     "held_out_titles",
     "locate",
+    "plain",
     "read_squad",
     "squad_passages",
 ]
@@ -44,50 +46,104 @@ class Paragraph:
     asked: tuple[tuple[str, str, int | None], ...]
 
 
-def _rows(path: Path) -> Iterable[tuple[str, str, str, str, int | None]]:
-    """Title, context, question, answer, offset, from JSON lines or the official JSON, compressed or not."""
+_Asked = tuple[str, str, str, str, int | None]
+"""Title, context, question, answer, offset."""
+
+
+def _rows(path: Path) -> Iterator[_Asked]:
+    """From JSON lines or the official JSON, compressed or not."""
     with open_lines(path) as lines:
         first = next(lines, "")
         row = json.loads(first) if first.rstrip().endswith("}") else None
         if not isinstance(row, dict) or "data" in row:
             yield from _official(json.loads(first + "".join(lines)) if row is None else row)
             return
-        for line in (first, *lines):
+        for number, line in enumerate(chain((first,), lines), start=1):
             if line.strip():
-                row = json.loads(line)
-                answers = row["answers"]
+                where = f"line {number}"
+                row = _object(json.loads(line), where)
+                answers = _of(row, "answers", where)
                 if isinstance(answers, dict):  # columns, as some tools write them
-                    answers = [
-                        {"text": text, "answer_start": start}
-                        for text, start in zip(answers["text"], answers["answer_start"], strict=True)
-                    ]
-                answer = answers[0] if answers else ""
-                if isinstance(answer, dict):
-                    yield row.get("title", ""), row["context"], row["question"], answer["text"], answer["answer_start"]
-                else:
-                    yield row.get("title", ""), row["context"], row["question"], answer, None
+                    texts, starts = (_list(_of(answers, name, where), name, where) for name in ("text", "answer_start"))
+                    if len(texts) != len(starts):
+                        raise _Fault(f"{where}: {len(texts)} answers at {len(starts)} places")
+                    answers = [{"text": text, "answer_start": at} for text, at in zip(texts, starts, strict=True)]
+                title, context, question = row.get("title"), _of(row, "context", where), _of(row, "question", where)
+                yield _asked(title, context, question, _list(answers, "answers", where), where)
 
 
-def _official(data: dict[str, Any]) -> Iterable[tuple[str, str, str, str, int | None]]:
-    for article in data["data"]:
-        for paragraph in article["paragraphs"]:
-            for qa in paragraph["qas"]:
-                answer: dict[str, Any] = qa["answers"][0] if qa["answers"] else {"text": "", "answer_start": 0}
-                yield article["title"], paragraph["context"], qa["question"], answer["text"], answer["answer_start"]
+def _official(data: object) -> Iterator[_Asked]:
+    for article in _list(_of(_object(data, "the file"), "data", "the file"), "data", "the file"):
+        title = _of(_object(article, "an article"), "title", "an article")
+        for number, paragraph in enumerate(_list(_of(article, "paragraphs", "an article"), "paragraphs", "an article")):
+            where = f"article {title!r}, paragraph {number + 1}"
+            context = _of(_object(paragraph, where), "context", where)
+            for place, qa in enumerate(_list(_of(paragraph, "qas", where), "qas", where)):
+                at = f"{where}, question {place + 1}"
+                question = _of(_object(qa, at), "question", at)
+                yield _asked(title, context, question, _list(_of(qa, "answers", at), "answers", at), at)
+
+
+class _Fault(Exception):
+    """What is wrong with an item of a file, and which item it is."""
+
+
+def _object(value: object, where: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise _Fault(f"{where} is no object")
+    return value
+
+
+def _of(row: dict[str, object], name: str, where: str) -> object:
+    if name not in row:
+        raise _Fault(f"{where} has no {name}")
+    return row[name]
+
+
+def _list(value: object, name: str, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Fault(f"{where}: {name} is {json.dumps(value)[:60]}, no list")
+    return value
+
+
+def _text(value: object, name: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise _Fault(f"{where}: {name} is {json.dumps(value)[:60]}, no text")
+    return valid(value)
+
+
+def _asked(title: object, context: object, question: object, answers: list[object], where: str) -> _Asked:
+    """One question with its first answer, every part of the type that it must have."""
+    text: object = answers[0] if answers else ""
+    offset: object = None
+    if isinstance(text, dict):
+        offset = text.get("answer_start", -1)
+        if type(offset) is not int:
+            raise _Fault(f"{where}: answer_start is {json.dumps(offset)[:60]}, no number of characters")
+        text = _of(text, "text", where)
+    return (
+        _text("" if title is None else title, "title", where),
+        _text(context, "context", where),
+        _text(question, "question", where),
+        _text(text, "an answer", where),
+        offset if isinstance(offset, int) and offset >= 0 else None,
+    )
 
 
 def read_squad(path: Path) -> list[Paragraph]:
     """All paragraphs of a file in its order.
 
     Raises:
-        InputError: the file cannot be read as SQuAD.
+        InputError: the file cannot be read as SQuAD; which item is wrong, and how.
     """
     grouped: dict[tuple[str, str], list[tuple[str, str, int | None]]] = {}
     try:
         for title, context, question, answer, offset in _rows(path):
             grouped.setdefault((title, context), []).append((question, answer, offset))
-    except (InputError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError("this file cannot be read as SQuAD", given=path, expected="JSON or JSON lines") from error
+    except (ValueError, RecursionError, _Fault) as error:
+        raise InputError(
+            "this file cannot be read as SQuAD", given=f"{path}: {error}", expected="JSON or JSON lines"
+        ) from error
     return [Paragraph(title, text, tuple(asked)) for (title, text), asked in grouped.items()]
 
 
@@ -140,6 +196,11 @@ def held_out_paragraphs(paragraphs: Sequence[Paragraph]) -> frozenset[str]:
     if titles:
         return frozenset(p.text for p in paragraphs if p.title in titles)
     return frozenset(p.text for p in paragraphs[_EVERY // 2 :: _EVERY])
+
+
+def plain(text: str) -> str:
+    """A text without regard to its spaces and line breaks: what tells one paragraph from another."""
+    return " ".join(text.split())
 
 
 def squad_passages(paragraph: Paragraph) -> list[Passage]:
