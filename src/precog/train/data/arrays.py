@@ -30,7 +30,7 @@ def write_array(
             np.lib.format.write_array_header_1_0(file, header)
             begin = file.tell()
             for block in blocks:
-                file.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+                file.write(np.ascontiguousarray(block, dtype=dtype).data)
             file.flush()
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size - begin
