@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from precog.backbones.tenns.checkpoint import load_model, read_card, save_model, write_model
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
-from precog.backbones.tenns.quantise import pack, unpack
+from precog.backbones.tenns.quantise import SCHEMES, pack, unpack
 from precog.errors import InputError, ModelError, UsageError
 from precog.train.quantise import calibration_rows, quantise
 from precog.train.rounding import DAMPING, round_compensated
@@ -135,8 +135,9 @@ def test_bad_models_and_texts_are_refused(folder, tmp_path):
         quantise(tmp_path / "torn", matrices="int8")
 
 
-def test_a_weight_that_bf16_cannot_hold_is_refused():
-    huge = torch.zeros(4, 64)
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "fp32"])
+def test_a_weight_that_fewer_bits_cannot_hold_is_refused(scheme):
+    huge = torch.zeros(4, 128)
     huge[1, 2] = 3.4028234e38
-    with pytest.raises(ModelError, match="too large for BF16"):
-        pack(huge, "bf16")
+    with pytest.raises(ModelError, match=f"too large for {scheme.partition(':')[0].upper()}"):
+        pack(huge, scheme)

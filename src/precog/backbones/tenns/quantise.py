@@ -45,7 +45,12 @@ def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[
         return {"": narrow}
     if scheme == "int8":
         scale = (weight.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(torch.float32).tiny)
-        return {".int8": (weight / scale).round().clamp(-127, 127).to(torch.int8), ".scale": scale}
+        q = (weight / scale).round().clamp(-127, 127)
+        if not torch.isfinite(q * scale).all():  # a scale that was rounded up makes the largest weight infinite
+            raise ModelError(
+                "weights are too large for INT8", given=f"{weight.abs().max():g}", hint="keep them in fp32"
+            )
+        return {".int8": q.to(torch.int8), ".scale": scale}
     rows, columns = weight.shape
     size = group_size(scheme, columns)
     grouped = weight.view(rows, columns // size, size)
