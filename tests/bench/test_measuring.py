@@ -15,6 +15,7 @@ from precog.bench.machine import Machine, git_commit, versions
 from precog.bench.memory import Peak, peak_rss_bytes
 from precog.bench.result import Ratio, Result, finite
 from precog.bench.ttft import crossover
+from precog.cli.main import main
 
 SECONDS = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=30)
 
@@ -137,3 +138,38 @@ def test_peak_memory_is_that_of_this_process():
     block = bytearray(before + (64 << 20))
     block[:: 1 << 12] = b"\1" * len(block[:: 1 << 12])
     assert peak_rss_bytes() >= len(block)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--rows", "0"], "bench train: --rows is out of range; given: 0; expected: at least 1"),
+        (["train", "--tokens", "3"], "bench train: --tokens is out of range; given: 3; expected: at least 4"),
+        (["train", "--steps", "0"], "bench train: --steps is out of range; given: 0; expected: at least 1"),
+        (["store", "--chunks", "-1"], "bench store: --chunks is out of range; given: -1; expected: at least 1"),
+        (["ttft", "--chunks", "0"], "bench ttft: --chunks is out of range; given: 0; expected: at least 1"),
+        ([], "which command?; expected: ttft, store, index, encode, decode, train, scan; see `precog bench --help`"),
+    ],
+)
+def test_the_option_out_of_range_is_named_and_a_missing_command_asked_for(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bench", *words])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"precog: {said}"
+
+
+@pytest.mark.parametrize(
+    ("words", "default"),
+    [(["ttft"], "10000]"), (["store"], "2000]"), (["decode"], " 1]"), ([], "Commands")],
+)
+def test_help_tells_defaults_and_nothing_about_completion(
+    words: list[str], default: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bench", *words, "-h"])
+    assert end.value.code == 0
+    shown = capsys.readouterr().out
+    assert default in shown
+    assert "completion" not in shown

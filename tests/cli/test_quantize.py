@@ -79,6 +79,10 @@ def test_schemes_are_compared_without_writing(
         (["{model}", "{out}", "--calibrate", "nowhere.txt"], 1, "cannot be read"),
         (["{model}", "{out}", "--calibrate", "{short}"], 1, "too short"),
         (["{model}", "{out}", "--matrices", "int8", "--squad", "{short}"], 1, "not a SQuAD"),
+        (["{model}", "{out}", "--name", "\udcff"], 2, "--name is not valid Unicode"),
+        (["{model}", "--compare", "int8", "--squad", "{short}", "--limit", "-3"], 2, "--limit"),
+        (["{model}", "--compare", "int8", "--squad", "{short}", "--limit", "0"], 2, "--limit"),
+        (["{model}", "{model}/out"], 2, "inside what it is made of"),
         (["{model}", "{out}", "--matrices", "int8", "--shard-mb", "1"], 2, "embedding table is larger"),
     ],
 )

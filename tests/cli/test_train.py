@@ -243,3 +243,28 @@ def test_on_a_terminal_progress_is_a_bar(written: io.StringIO, monkeypatch: pyte
         progress(1, 2, {"loss": 3.25})
     assert "1/2" in written.getvalue()
     assert "loss 3.250" in written.getvalue()
+
+
+def test_a_result_that_could_not_be_written_is_refused_before_training(
+    model: Path, squad: Path, texts: Path, here: Path, run: Run
+) -> None:
+    (here / "taken" / "model").mkdir(parents=True)
+    (here / "taken" / "model" / "config.json").write_text("mine")
+    (here / "mine").mkdir()
+    (here / "mine" / "model").symlink_to(model)
+    examples = ["--model", model, "--data", squad, *FAST]
+    prose = ["train", "--preset", "tiny", "--data", texts, *FAST]
+    for words, said in (
+        (["train", "finetune", *examples, "--out", "taken"], "not of a model written before"),
+        (["train", "finetune", *examples, "--out", "mine"], "replace the model it starts from"),
+        (["train", "finetune", *examples, "--name", "\udcff"], "--name is not valid Unicode"),
+        (["train", "lora", *examples, "--out", "\udcff"], "the folder's name is not valid Unicode"),
+        ([*prose, "--out", "taken"], "not of a model written before"),
+        ([*prose, "--out", "\udcff"], "which the model gets, is not valid Unicode"),
+    ):
+        ended = run(*words)
+        assert (ended.status, ended.out) == (2, "")
+        [line] = ended.err.splitlines()
+        assert said in line
+    assert (here / "taken" / "model" / "config.json").read_text() == "mine"
+    assert sorted(path.name for path in here.iterdir()) == ["mine", "taken"]

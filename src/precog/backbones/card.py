@@ -17,6 +17,30 @@ PAPER_QUESTION_TEMPLATE = "###{question} ###Long Answer:"
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be encoded: a name of bytes that are no UTF-8 holds halves of surrogate pairs."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def check_unicode(file: str, **texts: str) -> None:
+    """Raises ModelError when a text of a card is not valid Unicode."""
+    for key, text in texts.items():
+        if not is_unicode(text):
+            raise ModelError(f"{file}: {key} is not valid Unicode", given=ascii(text))
+
+
+def sorted_json(values: Mapping[str, Json]) -> bytes:
+    """What a card's checksum is over."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def json_text(values: Mapping[str, Json]) -> str:
+    """A card as text; a note that is not valid Unicode (a file's name) is escaped, so that it can be written."""
+    text = json.dumps(values, indent=1, ensure_ascii=False)
+    return (text if is_unicode(text) else json.dumps(values, indent=1)) + "\n"
+
+
 @dataclass(frozen=True)
 class ModelCard:
     """What a checkpoint says about itself.
@@ -57,6 +81,12 @@ class ModelCard:
         if self.format != FORMAT_VERSION:
             hint = "install a version of precog-ssm that knows it"
             raise ModelError("precog.json: unknown format", given=self.format, expected=FORMAT_VERSION, hint=hint)
+        check_unicode(
+            "precog.json",
+            name=self.name,
+            chunk_template=self.chunk_template,
+            question_template=self.question_template,
+        )
         for name, slot in (("chunk_template", "{chunk}"), ("question_template", "{question}")):
             if getattr(self, name).count(slot) != 1:
                 raise ModelError(f"precog.json: {name} is wrong", given=getattr(self, name), expected=f"{slot} once")
@@ -98,12 +128,11 @@ class ModelCard:
     @property
     def checksum(self) -> str:
         """Hex SHA-256 over everything else: a template or threshold changed by hand is noticed."""
-        text = json.dumps(self._values(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return sha256(text.encode()).hexdigest()
+        return sha256(sorted_json(self._values())).hexdigest()
 
     def to_json(self) -> str:
         """The text of ``precog.json``, defaults written out."""
-        return json.dumps({**self._values(), "checksum": self.checksum}, indent=1, ensure_ascii=False) + "\n"
+        return json_text({**self._values(), "checksum": self.checksum})
 
     def _values(self) -> dict[str, Json]:
         values = dataclasses.asdict(self)

@@ -15,7 +15,7 @@ from precog.bench.harness import Side, interleave
 from precog.bench.machine import Machine
 from precog.bench.model import network_of, subject_of
 from precog.bench.result import Result, Value
-from precog.errors import UsageError
+from precog.bench.sizes import check_sizes, numbered
 
 _TOKEN = 1000
 
@@ -37,8 +37,7 @@ class DecodeSettings:
     warm_up: int = 1
 
     def __post_init__(self) -> None:
-        if not self.batches or min(*self.batches, self.tokens, self.repeats) < 1:
-            raise UsageError("bench decode: a size is out of range", given=self, expected="at least 1 each")
+        check_sizes("decode", {**numbered("batches", self.batches), "tokens": self.tokens, "repeats": self.repeats})
 
 
 QUICK = DecodeSettings(batches=(1, 4), tokens=4, repeats=2, warm_up=1)

@@ -16,11 +16,12 @@ from precog.bench.memory import Peak, peak_of_indexing
 from precog.bench.model import QUICK as SMALL_MODEL
 from precog.bench.model import model_folder, subject_of
 from precog.bench.result import Ratio, Result, Value, finite
+from precog.bench.sizes import check_sizes
 from precog.bench.synthetic import write_documents
 from precog.corpus.ingest import Ingest
 from precog.corpus.unit import UNIT_CHUNKS, UNIT_TOKENS
 from precog.encoders import Encoder, load_encoder
-from precog.errors import InputError, UsageError
+from precog.errors import InputError
 from precog.store import CorpusStore
 from precog.text.sources import SourceList, find_sources
 
@@ -47,8 +48,9 @@ class IndexSettings:
     memory_scale: int = 20
 
     def __post_init__(self) -> None:
-        if min(self.text_bytes, self.repeats, self.memory_scale) < 1 or self.memory_bytes < 0:
-            raise UsageError("bench index: a size is out of range", given=self, expected="at least 1 each")
+        sizes = {"text_bytes": self.text_bytes, "repeats": self.repeats, "memory_scale": self.memory_scale}
+        check_sizes("index", sizes)
+        check_sizes("index", {"memory_bytes": self.memory_bytes}, least=0)
 
 
 QUICK = IndexSettings(text_bytes=6000, repeats=1, warm_up=0, memory_bytes=3000, memory_scale=3)

@@ -12,6 +12,7 @@ from torch import Tensor
 from precog.bench.harness import Side, interleave
 from precog.bench.machine import Machine
 from precog.bench.result import Ratio, Result, Value
+from precog.bench.sizes import check_sizes, numbered
 from precog.errors import UsageError
 from precog.ops.selective import FUSED, torch_selective_scan
 
@@ -42,9 +43,9 @@ class ScanSettings:
     warm_up: int = 2
 
     def __post_init__(self) -> None:
-        sizes = [size for shape in self.shapes for size in shape]
-        if not sizes or min(*sizes, self.modes, self.modes_per_group, self.launches, self.repeats) < 1:
-            raise UsageError("bench scan: a size is out of range", given=self, expected="at least 1 each")
+        sizes = {"modes": self.modes, "modes_per_group": self.modes_per_group, "launches": self.launches}
+        shapes = numbered("shapes", tuple(size for shape in self.shapes for size in shape))
+        check_sizes("scan", {**shapes, **sizes, "repeats": self.repeats})
 
 
 QUICK = ScanSettings(shapes=((2, 256), (1, 512)), modes=256, launches=2, repeats=2, warm_up=1)

@@ -12,7 +12,7 @@ from precog.bench.harness import Rounds, interleave, timed
 from precog.bench.machine import Machine
 from precog.bench.raw import RawReader
 from precog.bench.result import Ratio, Result, Value, finite
-from precog.errors import UsageError
+from precog.bench.sizes import check_sizes
 from precog.state import StateSpec
 from precog.store import Chunk, CorpusStore
 
@@ -38,8 +38,7 @@ class StoreSettings:
     warm_up: int = 20
 
     def __post_init__(self) -> None:
-        if min(self.num_chunks, self.repeats) < 1:
-            raise UsageError("bench store: a size is out of range", given=self, expected="at least 1 each")
+        check_sizes("store", {"--chunks": self.num_chunks, "repeats": self.repeats})
 
 
 QUICK = StoreSettings(num_chunks=40, repeats=10, warm_up=2)

@@ -17,6 +17,7 @@ from precog.bench.harness import Samples
 from precog.bench.machine import Machine
 from precog.bench.model import RANDOM, state_spec
 from precog.bench.result import Result, Subject
+from precog.bench.sizes import check_sizes
 from precog.errors import UsageError
 from precog.state import codec_named
 from precog.train.data.batches import Batch, TokenBatch
@@ -56,10 +57,9 @@ class TrainBench:
     warm_up: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.rows, self.questions, self.accumulate, self.repeats, self.warm_up) < 1:
-            raise UsageError("bench train: a size is out of range", given=self, expected="at least 1 each")
-        if self.tokens < 4 or self.question_tokens < 4:
-            raise UsageError("bench train: rows are too short", given=self, expected="at least 4 tokens")
+        sizes = {"--rows": self.rows, "--steps": self.repeats, "questions": self.questions}
+        check_sizes("train", {**sizes, "accumulate": self.accumulate, "warm_up": self.warm_up})
+        check_sizes("train", {"--tokens": self.tokens, "question_tokens": self.question_tokens}, least=4)
 
 
 QUICK = TrainBench(rows=2, tokens=32, questions=2, question_tokens=8, repeats=2, warm_up=1)

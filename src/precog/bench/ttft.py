@@ -20,6 +20,7 @@ from precog.bench.model import network_of, subject_of
 from precog.bench.raw import RawReader
 from precog.bench.reading import PASS_TOKENS, Reading
 from precog.bench.result import Ratio, Result, Value, finite
+from precog.bench.sizes import check_sizes, numbered
 from precog.bench.synthetic import Fact
 from precog.corpus.corpus import refresh_index
 from precog.corpus.search import Searcher
@@ -57,8 +58,8 @@ class TtftSettings:
     retrieval: Retrieval = "hybrid"
 
     def __post_init__(self) -> None:
-        if min(self.num_chunks, self.num_questions, self.repeats, self.long_repeats) < 1 or not self.lengths:
-            raise UsageError("bench ttft: a size is out of range", given=self, expected="at least 1 each")
+        sizes = {"--chunks": self.num_chunks, "num_questions": self.num_questions, "repeats": self.repeats}
+        check_sizes("ttft", {**sizes, "long_repeats": self.long_repeats, **numbered("lengths", self.lengths)})
         if self.retrieval == "bm25":
             hint = "words alone need no encoder to be compared with"
             raise UsageError("bench ttft: --retrieval", given="bm25", expected="hybrid or dense", hint=hint)

@@ -25,7 +25,12 @@ from precog.cli.output import err, human_bytes, human_seconds, out, print_json, 
 from precog.config import resolve
 from precog.errors import UsageError
 
-app = typer.Typer(help="Measure speed, as ratios to the machine's limits.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure speed, as ratios to the machine's limits.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 ModelName = Annotated[
     str | None,
@@ -46,7 +51,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it 
 Check = Annotated[bool, typer.Option("--check", help="Exit with 1 when a bound is missed.")]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", metavar="N", help="CPU threads of the model.  [default: 1]", show_default=False),
+    typer.Option("--threads", metavar="N", help="CPU threads of the model.  \\[default: 1]", show_default=False),
 ]
 
 
@@ -59,7 +64,7 @@ def bench() -> None:
 def ttft(
     chunks: Annotated[
         int | None,
-        typer.Option("--chunks", metavar="N", help="Of the corpus.  [default: 10000]", show_default=False),
+        typer.Option("--chunks", metavar="N", help="Of the corpus.  \\[default: 10000]", show_default=False),
     ] = None,
     retrieval: options.Retrieval = None,
     encoder: options.Encoder = None,
@@ -86,7 +91,7 @@ def ttft(
 @app.command()
 def store(
     chunks: Annotated[
-        int | None, typer.Option("--chunks", metavar="N", help="States.  [default: 2000]", show_default=False)
+        int | None, typer.Option("--chunks", metavar="N", help="States.  \\[default: 2000]", show_default=False)
     ] = None,
     model: ModelName = None,
     folder: Folder = None,
@@ -105,7 +110,7 @@ def store(
 @app.command()
 def index(
     paths: Annotated[
-        list[str] | None, typer.Argument(metavar="[PATH…]", help="Documents; synthetic text without.")
+        list[str] | None, typer.Argument(metavar="PATH…", help="Documents; synthetic text without.")
     ] = None,
     memory: Annotated[bool, typer.Option("--memory/--no-memory", help="Also measure how memory grows.")] = True,
     encoder: options.Encoder = None,
@@ -171,7 +176,7 @@ def decode(
         typer.Option(
             "--embedding",
             metavar="SCHEME",
-            help="Of embeddings and output head, packed.  [default: int8; bf16 with --bf16]",
+            help="Of embeddings and output head, packed.  \\[default: int8; bf16 with --bf16]",
             show_default=False,
         ),
     ] = None,
@@ -205,11 +210,13 @@ def decode(
 
 @app.command()
 def train(
-    preset: Annotated[str, typer.Option(metavar="NAME", help="Shape of the model: tiny, base, paper.")] = "base",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="Shape of the model: tiny, tiny-outer, base, paper.")
+    ] = "base",
     objective: Annotated[str, typer.Option(metavar="tokens|questions", help="What is learned.")] = "tokens",
     rows: Annotated[int, typer.Option(metavar="N", help="Windows or chunks of a micro-batch.")] = 8,
     tokens: Annotated[int, typer.Option(metavar="N", help="Tokens of a window or chunk.")] = 1024,
-    optimiser: Annotated[str, typer.Option(metavar="adamw|muon", help="Optimiser.")] = "adamw",
+    optimiser: Annotated[str, typer.Option(metavar="muon|adamw", help="Optimiser.")] = "adamw",
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Compute blocks again instead of keeping them.")
     ] = False,

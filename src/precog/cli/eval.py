@@ -19,7 +19,12 @@ from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.squad import MODES, SquadSettings, evaluate
 from precog.evaluate.squad_data import read_questions, sample_questions
 
-app = typer.Typer(help="Measure answers on a data set.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure answers on a data set.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback()
@@ -30,7 +35,7 @@ def measure() -> None:
 @app.command()
 def squad(
     data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
     seed: options.Seed = 0,
     context: Annotated[str, typer.Option(metavar="gold|retrieved", help="Where the paragraph comes from.")] = "gold",
     modes: Annotated[str, typer.Option(metavar="M,M,…", help="Modes to run.")] = ",".join(MODES),

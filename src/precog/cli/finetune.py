@@ -11,6 +11,7 @@ import typer
 from precog.backbones.registry import choose_device, find_model, installed_models
 from precog.backbones.tenns.lora import TARGETS, LoraSettings
 from precog.backbones.tenns.quantise import SCHEMES
+from precog.backbones.tenns.target import refuse_foreign
 from precog.cli import options, training
 from precog.cli.output import counted, err, out, print_json
 from precog.cli.progress import RunProgress, is_first_process, say
@@ -18,8 +19,9 @@ from precog.config import expanded, resolve
 from precog.errors import ModelError, UsageError
 from precog.train.adapter import merge_adapter
 from precog.train.examples import only_conversations
-from precog.train.finetune import Finetuned, FinetuneRequest, default_settings
+from precog.train.finetune import ADAPTER_FOLDER, Finetuned, FinetuneRequest, default_settings
 from precog.train.finetune import finetune as run_finetune
+from precog.train.start import MODEL_FOLDER
 
 RUNS = Path("runs")
 
@@ -202,6 +204,7 @@ def _run(
     base_name = installed.get(base.resolve(), str(base.resolve()))
     method = "finetuned" if adapter is None else "lora"
     target = RUNS / f"{os.path.basename(base_name)}-{method}" if folder is None else expanded(folder)
+    _check_result(base, target, name, base_name, is_adapter=adapter is not None)
     if folder is None:
         say(f"writing to {target}")
     only_chat = only_conversations(files)
@@ -221,6 +224,24 @@ def _run(
         else:
             _print_result(result, adapter is not None)
     return 0
+
+
+def _check_result(base: Path, target: Path, name: str, base_name: str, *, is_adapter: bool) -> None:
+    """Whether the result can be written when it is there, which is late.
+
+    Raises:
+        UsageError: a name cannot be written, or the folder is the base's own or holds somebody else's files.
+    """
+    if name:
+        training.check_name(name)
+    else:
+        training.check_name(target.resolve().name, "the folder's name", "give the result another with --name")
+    if is_adapter:
+        training.check_name(base_name, "the path of the base", "an adapter's card says where its base is")
+    result = target / (ADAPTER_FOLDER if is_adapter else MODEL_FOLDER)
+    if result.resolve() == base.resolve():
+        raise UsageError("the result would replace the model it starts from", given=result, hint="choose another --out")
+    refuse_foreign(result, "adapter" if is_adapter else "model")
 
 
 def _print_result(result: Finetuned, is_adapter: bool) -> None:

@@ -156,6 +156,9 @@ def _run_command(name: str, arguments: list[str]) -> int:
         if not isinstance(error, refusal):
             raise
         message = " ".join(error.format_message().split())  # type: ignore[attr-defined]  # the class has no public name
+        if not message:  # no arguments: its help was printed
+            commands = ", ".join(getattr(get_command(command), "commands", {}))
+            raise UsageError("which command?", expected=commands, hint=f"see `precog {name} --help`") from error
         raise UsageError(message.rstrip("."), hint=f"see `precog {name} --help`") from error
     return status if isinstance(status, int) else 0
 

@@ -10,6 +10,7 @@ from precog.backbones.card import MOST_CHUNK_TOKENS
 from precog.backbones.registry import find_model
 from precog.cli import options
 from precog.cli.output import err, human_bytes, out, print_json, shown
+from precog.cli.training import check_name
 from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.text.chunking.strategy import MIN_MAX_TOKENS
@@ -18,7 +19,7 @@ from precog.text.chunking.strategy import MIN_MAX_TOKENS
 def quantize(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, installed model, or folder of a run.")],
     target: Annotated[
-        Path | None, typer.Argument(metavar="[OUT]", help="Folder to write; must not exist.", show_default=False)
+        Path | None, typer.Argument(metavar="OUT", help="Folder to write; must not exist.", show_default=False)
     ] = None,
     matrices: Annotated[
         str, typer.Option(metavar="SCHEME", help="int4:32|64|128|channel, int8, bf16 or fp32.")
@@ -59,7 +60,7 @@ def quantize(
     squad: Annotated[
         Path | None, typer.Option(metavar="FILE", help="SQuAD v1.1 file: EM and F1.", show_default=False)
     ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
     seed: options.Seed = 0,
     packed: Annotated[
         bool, typer.Option("--packed", help="Measure with packed weights and BF16 products, not in FP32.")
@@ -72,18 +73,21 @@ def quantize(
     import torch
 
     from precog.backbones.tenns.quantise import SCHEMES
+    from precog.backbones.tenns.target import refuse_existing
     from precog.bench.machine import Machine, git_commit, versions
     from precog.evaluate.perplexity import read_token_documents
     from precog.evaluate.quantisation import Comparison, Trial
     from precog.evaluate.squad_data import read_questions, sample_questions
     from precog.text.tokenizer import load_mistral_tokenizer
-    from precog.train.quantise import calibration_rows, check_table_fits, quantise, refuse_existing
+    from precog.train.quantise import calibration_rows, check_table_fits, quantise
 
     settings = resolve({"threads": threads})
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     if (target is None) == (compare is None):
         raise UsageError("either OUT or --compare", given="both" if target else "neither")
+    if name is not None:
+        check_name(name)
     if target is not None:
         refuse_existing(target)
     schemes = [scheme.strip() for scheme in compare.split(",")] if compare is not None else [matrices]
@@ -92,6 +96,7 @@ def quantize(
             raise UsageError("no such quantisation", given=scheme, expected=", ".join(SCHEMES))
     source = _source(model)
     if target is not None:
+        refuse_existing(target, source)
         check_table_fits(source, embedding, shard_mb * 1_000_000)
     tokenizer = load_mistral_tokenizer()
     rows = None

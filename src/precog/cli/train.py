@@ -11,6 +11,7 @@ import typer
 
 from precog.backbones.registry import choose_device
 from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.target import refuse_foreign
 from precog.cli import options, training
 from precog.cli.finetune import RUNS, finetune, lora, merge
 from precog.cli.output import err, out, print_json
@@ -131,6 +132,8 @@ def train(
     if resolved.threads is not None:
         torch.set_num_threads(resolved.threads)
     target = RUNS / preset if folder is None else expanded(folder)
+    training.check_name(target.resolve().name, "the folder's name, which the model gets,", "choose another --out")
+    refuse_foreign(target / MODEL_FOLDER, "model")
     if folder is None:
         say(f"writing to {target}")
     source = _prepared(source, target / "data", seed, workers, where)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from precog.backbones.card import is_unicode
 from precog.config import expanded
 from precog.errors import TrainingError, UsageError
 from precog.train.settings import TrainSettings
@@ -107,6 +108,12 @@ def checked(make: Callable[[Mapping[str, Any]], TrainSettings], values: Mapping[
         return make(values)
     except TrainingError as error:
         raise UsageError(error.message, given=error.given, expected=error.expected, hint=error.hint) from error
+
+
+def check_name(name: str, what: str = "--name", hint: str | None = None) -> None:
+    """Raises UsageError when a name cannot be written into a card."""
+    if not is_unicode(name):
+        raise UsageError(f"{what} is not valid Unicode", given=ascii(name), hint=hint)
 
 
 def existing(text: str, option: str) -> Path:

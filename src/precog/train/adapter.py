@@ -6,8 +6,8 @@ from precog.backbones.card import ModelCard
 from precog.backbones.registry import find_model, load_network
 from precog.backbones.tenns.adapter import apply_adapter, is_adapter
 from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.target import refuse_existing
 from precog.errors import ModelError
-from precog.train.quantise import refuse_existing
 from precog.train.start import UNLIMITED_BYTES
 
 
@@ -33,12 +33,12 @@ def merge_adapter(
 
     Raises:
         ModelError: the folder is no adapter, or base and adapter do not belong together.
-        UsageError: there is something at the output path already.
+        UsageError: there is something at the output path already, or it lies inside the adapter or the named base.
         StorageError: the disk is full or refuses.
     """
     if not is_adapter(adapter):
         raise ModelError("this folder is no adapter", given=adapter, expected="a folder of `precog train lora`")
-    refuse_existing(out)
+    refuse_existing(out, adapter, *([] if base is None else [find_model(base)]))
     if base is None:
         network, card = load_network(adapter)
     else:
@@ -56,4 +56,5 @@ def merge_adapter(
         decoding=card.decoding,
         chunk_tokens=card.chunk_tokens,
         notes=card.notes,
+        replace_old=False,
     )

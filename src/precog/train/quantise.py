@@ -31,6 +31,7 @@ from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel
 from precog.backbones.tenns.packed import PackedTenns, assemble
 from precog.backbones.tenns.quantise import SCHEMES, pack, unpack
+from precog.backbones.tenns.target import refuse_existing
 from precog.errors import InputError, ModelError, UsageError
 from precog.train.rounding import round_compensated
 
@@ -119,13 +120,7 @@ class Quantised:
         notes = {**self.card.notes, "quantised_from": self.card.weights_sha256}
         chunk_tokens = self.card.chunk_tokens if chunk_tokens is None else chunk_tokens
         card = replace(self.card, name=name, chunk_tokens=chunk_tokens, notes=notes)
-        return write_model(folder, self.config, self._tensors(), card, shard_bytes=shard_bytes)
-
-
-def refuse_existing(folder: Path) -> None:
-    """Raises UsageError when there is anything at the path."""
-    if folder.exists() or folder.is_symlink():
-        raise UsageError("the output exists already", given=folder, hint="name a folder that does not exist")
+        return write_model(folder, self.config, self._tensors(), card, shard_bytes=shard_bytes, replace_old=False)
 
 
 def check_table_fits(source: Path, embedding: str, shard_bytes: int) -> None:

@@ -6,8 +6,6 @@ states and those of the base are never taken for each other.
 
 import dataclasses
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,11 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from precog.backbones.card import Json, ModelCard, fingerprint
+from precog.backbones.card import Json, ModelCard, check_unicode, fingerprint, json_text, sorted_json
 from precog.backbones.tenns.checkpoint import weights_digest
 from precog.backbones.tenns.lora import LoraSettings, apply_tensors
 from precog.backbones.tenns.model import TennsModel
-from precog.errors import ModelError, StorageError
+from precog.backbones.tenns.target import check_one_kind, written
+from precog.errors import ModelError
 
 CARD_FILE, WEIGHTS_FILE = "adapter.json", "adapter.safetensors"
 FORMAT_VERSION = 1
@@ -55,6 +54,9 @@ class AdapterCard:
     kind: str = "lora"
     format: int = FORMAT_VERSION
 
+    def __post_init__(self) -> None:
+        check_unicode(CARD_FILE, name=self.name, base=self.base)
+
     @property
     def settings(self) -> LoraSettings:
         """Rank, scale and places."""
@@ -63,13 +65,11 @@ class AdapterCard:
     @property
     def checksum(self) -> str:
         """Hex SHA-256 over everything else."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return sha256(text.encode()).hexdigest()
+        return sha256(sorted_json(dataclasses.asdict(self))).hexdigest()
 
     def to_json(self) -> str:
         """The text of ``adapter.json``."""
-        values = {**dataclasses.asdict(self), "checksum": self.checksum}
-        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+        return json_text({**dataclasses.asdict(self), "checksum": self.checksum})
 
     @classmethod
     def from_json(cls, text: str) -> "AdapterCard":
@@ -106,7 +106,12 @@ class AdapterCard:
 
 
 def is_adapter(folder: Path) -> bool:
-    """Whether a folder says that it is an adapter."""
+    """Whether a folder says that it is an adapter.
+
+    Raises:
+        ModelError: it says that it is a model, too.
+    """
+    check_one_kind(folder)
     return (folder / CARD_FILE).is_file()
 
 
@@ -126,7 +131,7 @@ def save_adapter(
     decoding: Mapping[str, Json] | None = None,
     notes: Mapping[str, Json] | None = None,
 ) -> AdapterCard:
-    """Write an adapter's folder; in one that exists the files are replaced, the card last.
+    """Write an adapter's folder; in one written before the files are replaced, the card last.
 
     Args:
         folder: where to.
@@ -139,6 +144,8 @@ def save_adapter(
         notes: anything else.
 
     Raises:
+        ModelError: a name is not valid Unicode.
+        UsageError: the folder holds files of another origin.
         StorageError: the disk is full or refuses.
     """
     card = AdapterCard(
@@ -152,35 +159,10 @@ def save_adapter(
         decoding=dict(decoding or {}),
         notes=dict(notes or {}),
     )
-    temporary = folder.with_name(f".{folder.name}.partial")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+    with written(folder, "adapter", replace=True) as temporary:
         save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / WEIGHTS_FILE)
         (temporary / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
-        for path in temporary.iterdir():
-            path.chmod(0o644)
-            _sync(path)
-        if folder.exists():
-            for file in (WEIGHTS_FILE, CARD_FILE):
-                (temporary / file).replace(folder / file)
-            _sync(folder)
-        else:
-            temporary.rename(folder)
-        _sync(folder.parent)
-    except (OSError, SafetensorError) as error:
-        raise StorageError("the adapter could not be written", given=f"{folder}: {error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return card
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_adapter_card(folder: Path) -> AdapterCard:

@@ -7,7 +7,6 @@ digest in precog.json covers every stored tensor, so that a flipped bit is found
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,7 +23,8 @@ from precog.backbones.card import PAPER_QUESTION_TEMPLATE, Json, ModelCard
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel
 from precog.backbones.tenns.quantise import SCHEMES, pack, unpack
-from precog.errors import ModelError, StorageError
+from precog.backbones.tenns.target import check_one_kind, written
+from precog.errors import ModelError
 
 SHARD_BYTES = 47_000_000
 CONFIG_FILE, CARD_FILE, WEIGHTS_FILE = "config.json", "precog.json", "model.safetensors"
@@ -71,11 +71,13 @@ def save_model(
     decoding: Mapping[str, Json] | None = None,
     chunk_tokens: int = 0,
     notes: Mapping[str, Json] | None = None,
+    replace_old: bool = True,
 ) -> ModelCard:
     """Write a model folder.
 
-    A new folder appears whole or not at all. In a folder that exists (a weight distribution with its licence) the
-    files are replaced one by one, the card last: a mixture is refused when it is loaded.
+    A new folder appears whole or not at all. In one that holds a model written before, or files of other names (a
+    weight distribution with its licence), files are replaced one by one, the card last: a mixture is refused when it
+    is loaded.
 
     Args:
         folder: where to.
@@ -90,12 +92,14 @@ def save_model(
         decoding: settings of grounded decoding that suit this model.
         chunk_tokens: the chunk length that suits it, as `precog horizon` proposes it; 0 for none.
         notes: anything else.
+        replace_old: a model written there before is replaced; else nothing may be there.
 
     Returns:
         The card that was written.
 
     Raises:
         ModelError: unknown scheme, a tensor larger than a shard, or a chunk length out of range.
+        UsageError: the folder holds files of another origin.
         StorageError: the disk is full or refuses.
     """
     quantisation = {"matrices": matrices, "embedding": embedding}
@@ -115,11 +119,17 @@ def save_model(
         chunk_tokens=chunk_tokens,
         notes=dict(notes or {}),
     )
-    return write_model(folder, model.config, tensors, card, shard_bytes=shard_bytes)
+    return write_model(folder, model.config, tensors, card, shard_bytes=shard_bytes, replace_old=replace_old)
 
 
 def write_model(
-    folder: Path, config: TennsConfig, tensors: Mapping[str, Tensor], card: ModelCard, *, shard_bytes: int = SHARD_BYTES
+    folder: Path,
+    config: TennsConfig,
+    tensors: Mapping[str, Tensor],
+    card: ModelCard,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+    replace_old: bool = True,
 ) -> ModelCard:
     """Write stored tensors as a model folder; `save_model` says how.
 
@@ -129,36 +139,27 @@ def write_model(
         tensors: what `pack` made of each weight, by name and suffix.
         card: everything but the digests, which are computed here.
         shard_bytes: no weight file is larger; one tensor is never split.
+        replace_old: a model written there before is replaced; else nothing may be there.
 
     Returns:
         The card that was written.
 
     Raises:
         ModelError: a tensor is larger than a shard.
+        UsageError: the folder holds files of another origin.
         StorageError: the disk is full or refuses.
     """
     config_text = json.dumps(config.to_dict(), indent=1) + "\n"
     digest = weights_digest(tensors)
     card = replace(card, weights_sha256=digest, config_sha256=sha256(config_text.encode()).hexdigest())
-    temporary = folder.with_name(f".{folder.name}.partial")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        shards = _shards(tensors, shard_bytes)
+    shards = _shards(tensors, shard_bytes)
+    with written(folder, "model", replace=replace_old) as temporary:
         for number, shard in enumerate(shards, 1):
             alone = len(shards) == 1
             file = WEIGHTS_FILE if alone else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
             save_file(shard, temporary / file, metadata={"format": "pt"})
         (temporary / CONFIG_FILE).write_text(config_text, encoding="utf-8")
         (temporary / CARD_FILE).write_text(card.to_json(), encoding="utf-8")
-        for path in temporary.iterdir():
-            path.chmod(0o644)
-            _sync(path)
-        _publish(temporary, folder)
-    except (OSError, SafetensorError) as error:
-        raise StorageError("the model could not be written", given=f"{folder}: {error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return card
 
 
@@ -179,34 +180,13 @@ def _shards(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, T
     return shards
 
 
-def _publish(temporary: Path, folder: Path) -> None:
-    if not folder.exists():
-        temporary.rename(folder)
-    else:
-        fresh = {path.name for path in temporary.iterdir()}
-        for name in sorted(fresh, key=lambda name: name == CARD_FILE):
-            (temporary / name).replace(folder / name)
-        for path in folder.glob("model*.safetensors"):
-            if path.name not in fresh:
-                path.unlink()
-        _sync(folder)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def read_card(folder: Path) -> tuple[ModelCard, TennsConfig]:
     """What a model folder says about itself, without its weights.
 
     Raises:
-        ModelError: the folder is no model, or a file is damaged.
+        ModelError: the folder is no model, or an adapter, too, or a file is damaged.
     """
+    check_one_kind(folder)
     texts = {}
     for name in (CARD_FILE, CONFIG_FILE):
         try:
