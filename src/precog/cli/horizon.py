@@ -1,16 +1,16 @@
 """``precog horizon``: how far back a model remembers, and the chunk length that follows."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from precog import figures
 from precog.backbones.registry import load_backbone
 from precog.cli import options
-from precog.cli.output import err, out, print_json, shown
+from precog.cli.output import out, print_json, shown
+from precog.cli.progress import Bar
 from precog.config import expanded, resolve
 from precog.engine.horizon import LEAST_SHARE, Horizon, HorizonSettings, measure_horizon
 from precog.errors import InputError
@@ -61,7 +61,7 @@ def horizon(
         figures.check_target(plot)
     resolved = resolve({"model": model, "device": device, "threads": threads})
     texts = _read(text)
-    with _Bar() as bar:
+    with _Reading() as bar:
         backbone = load_backbone(resolved.model, device=resolved.device, threads=resolved.threads)
         token_ids = [token_id for part in texts for token_id in backbone.tokenizer.encode(part)]
         found = measure_horizon(backbone, token_ids, settings, bar.advance)
@@ -101,29 +101,17 @@ def _draw(found: Horizon, path: Path) -> None:
     )
 
 
-class _Bar:
+class _Reading(Bar):
     """Tokens read so far, on stderr; nothing where stderr is no terminal."""
 
     def __init__(self) -> None:
-        self._bar = Progress(
+        super().__init__(
+            "loading the model",
             TextColumn("[bold]{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,
         )
-        self._task = self._bar.add_task("loading the model", total=None)
-
-    def __enter__(self) -> "_Bar":
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def advance(self, done: int, total: int) -> None:
         """So many tokens of so many are read."""

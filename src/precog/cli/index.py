@@ -1,14 +1,14 @@
 """``precog index``: documents in, states and keys out."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from precog.cli import options
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
+from precog.cli.progress import Bar
 from precog.config import resolve
 from precog.corpus.corpus import ModelChoice
 from precog.corpus.indexing import IndexRequest, index_documents
@@ -101,31 +101,20 @@ def index(
     return 0 if report.anything or report.pruned else 1
 
 
-class IndexProgress:
+class IndexProgress(Bar):
     """A bar on stderr with tokens per second and the time left; nothing where stderr is no terminal."""
 
     def __init__(self) -> None:
-        self._bar = Progress(
+        super().__init__(
+            "loading the model",
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,
+            speed="",
         )
-        self._task = self._bar.add_task("loading the model", total=None, speed="")
-
-    def __enter__(self) -> "IndexProgress":
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def start(self, total_bytes: int) -> None:
         """All sources are known."""

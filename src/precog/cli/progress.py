@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
 from precog.cli.output import err
 
@@ -31,26 +32,25 @@ def say(text: str) -> None:
         err.print(text, markup=False)
 
 
-class RunProgress:
-    """Shows the step, the loss, the speed and the time left, on stderr."""
+B = TypeVar("B", bound="Bar")
 
-    def __init__(self) -> None:
-        self._noun = "step"
-        self._is_line = is_first_process() and not err.is_terminal
-        self._bar = Progress(
-            TextColumn("[bold]{task.fields[noun]}"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.fields[told]}"),
-            console=err,
-            transient=True,
-            disable=not (is_first_process() and err.is_terminal),
-        )
-        self._task = self._bar.add_task("", total=None, told="", noun=self._noun)
-        self._first: tuple[int, float] | None = None
-        self._last_line_sec = time.monotonic()
 
-    def __enter__(self) -> "RunProgress":
+class Bar:
+    """A bar on stderr while a command works; nothing where stderr is no terminal.
+
+    Args:
+        description: of the work, until it changes.
+        columns: what stands in the line.
+        is_shown: False where another process shows it.
+        fields: what the columns show beside the work.
+    """
+
+    def __init__(self, description: str, *columns: ProgressColumn, is_shown: bool = True, **fields: str) -> None:
+        self._bar = Progress(*columns, console=err, transient=True, disable=not (is_shown and err.is_terminal))
+        self._task = self._bar.add_task(description, total=None)
+        self._bar.tasks[0].fields.update(fields)
+
+    def __enter__(self: B) -> B:
         self._bar.start()
         return self
 
@@ -58,6 +58,26 @@ class RunProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+class RunProgress(Bar):
+    """Shows the step, the loss, the speed and the time left, on stderr."""
+
+    def __init__(self) -> None:
+        self._noun = "step"
+        self._is_line = is_first_process() and not err.is_terminal
+        super().__init__(
+            "",
+            TextColumn("[bold]{task.fields[noun]}"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TextColumn("{task.fields[told]}"),
+            is_shown=is_first_process(),
+            told="",
+            noun=self._noun,
+        )
+        self._first: tuple[int, float] | None = None
+        self._last_line_sec = time.monotonic()
 
     def __call__(self, done: int, total: int, metrics: Mapping[str, object]) -> None:
         """After a step: how many are done, of how many, and any of the figures in `SHOWN`."""

@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from precog.backbones.tenns.target import sync
 from precog.errors import StorageError, TrainingError
 from precog.train.parallel import like, local, place_in_world, whole
 from precog.train.seal import FILES, NAME, RECORD, read_record, seal_folder, verify
@@ -72,19 +73,19 @@ def save_checkpoint(
         for name, tensors in files.items():
             save_file(tensors, temporary / name)
         for path in temporary.iterdir():
-            _sync(path)
+            sync(path)
         entries = seal_folder(temporary, {**record, "step": step, "optimiser_scalars": scalars})
         (temporary / RECORD).write_text(json.dumps(entries, indent=1), encoding="utf-8")
-        _sync(temporary / RECORD)
-        _sync(temporary)
+        sync(temporary / RECORD)
+        sync(temporary)
         _publish(temporary, final, entries)
         pointer = folder / f".{LATEST}.partial"
         pointer.write_text(final.name, encoding="utf-8")
-        _sync(pointer)
+        sync(pointer)
         if (folder / LATEST).is_dir():
             _remove(folder / LATEST)
         pointer.replace(folder / LATEST)
-        _sync(folder)
+        sync(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
@@ -117,7 +118,7 @@ def _publish(temporary: Path, final: Path, entries: dict[str, Any]) -> None:
         _remove(aside)
         final.rename(aside)
     temporary.rename(final)
-    _sync(final.parent)
+    sync(final.parent)
 
 
 def _remove(path: Path) -> None:
@@ -150,14 +151,6 @@ def _trained(model: nn.Module) -> dict[str, Tensor]:
     """The weights of a model by name, without those that are frozen: a run brings them along itself."""
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     return {name: tensor for name, tensor in model.state_dict().items() if name not in frozen}
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

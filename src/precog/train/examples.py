@@ -79,9 +79,10 @@ def prepare_examples(paths: Sequence[Path], folder: Path, *, share: float = 0.1,
     files = [_described(path) for path in paths]
     notes: dict[str, object] = {"files": files, "share": share, "seed": seed}
     parts = [folder / split / SET_NAME for split in ("train", "val")]
-    if not all(_is_of(part, notes) for part in parts):
+    train, held_out = (_opened(part, notes) for part in parts)
+    if train is None or held_out is None:
         _prepare(paths, files, parts, notes, share, seed)
-    train, held_out = (PreparedSet(part, verify=True) for part in parts)
+        train, held_out = (PreparedSet(part, verify=True) for part in parts)
     left_out = train.notes.get("left_out", 0)
     assert isinstance(left_out, int)
     return Examples(train, held_out, files, left_out, all(file["form"] == "chat" for file in files))
@@ -99,14 +100,15 @@ def _described(path: Path) -> dict[str, object]:
     return {"name": path.name, "bytes": len(raw), "sha256": sha256(raw).hexdigest(), "form": form}
 
 
-def _is_of(part: Path, notes: dict[str, object]) -> bool:
+def _opened(part: Path, notes: dict[str, object]) -> PreparedSet | None:
+    """A part that was prepared with these notes, every byte of it; None where there is none."""
     if not (part / "meta.json").is_file():
-        return False
+        return None
     try:
-        kept = PreparedSet(part, verify=True).notes
+        rows = PreparedSet(part, verify=True)
     except TrainingError:
-        return False
-    return {key: kept.get(key) for key in notes} == notes
+        return None
+    return rows if {key: rows.notes.get(key) for key in notes} == notes else None
 
 
 def _prepare(

@@ -23,9 +23,10 @@ from precog.errors import TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.data.tokens import PROMPT
+from precog.train.evaluation import evaluate_batches
 from precog.train.examples import Examples, prepare_examples
 from precog.train.lock import RunLock
-from precog.train.loop import Run, evaluate_batches
+from precog.train.loop import Run
 from precog.train.parallel import agreed, alone, join, leave, place_in_world
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, UNLIMITED_BYTES
@@ -143,13 +144,14 @@ def finetune(
         raise TrainingError("fine-tuning keeps whole copies", given="parallel=fsdp", expected="parallel=ddp")
     device = join(device)
     lock: RunLock | None = None
+    examples: Examples | None = None
     try:
         with alone():
             with agreed(device):
                 if place_in_world()[0] == 0:
                     lock = RunLock(request.out)
-                    _prepared(request)
-            return _finetune(request, device, compiled, on_metrics, on_progress, say)
+                    examples = _prepared(request)
+            return _finetune(request, examples, device, compiled, on_metrics, on_progress, say)
     finally:
         if lock is not None:
             lock.release()
@@ -158,6 +160,7 @@ def finetune(
 
 def _finetune(
     request: FinetuneRequest,
+    prepared: Examples | None,
     device: torch.device,
     compiled: bool,
     on_metrics: Callable[[dict[str, Any]], None],
@@ -169,7 +172,7 @@ def _finetune(
         model, card = load_network(request.base)
         check_form(card)
         fingerprint = base_fingerprint(card, model)
-        examples = _prepared(request)
+        examples = prepared or _prepared(request)
         if request.lora is None:
             model.requires_grad_(True)
         else:

@@ -23,7 +23,6 @@ from precog.errors import PrecogError, StorageError, TrainingError
 from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, named_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
-from precog.train.evaluation import evaluate_batches
 from precog.train.interrupt import Interrupt, TrainingInterrupted
 from precog.train.metrics import MetricsLog
 from precog.train.microbatch import NAMES, Scoring, as_tokens, describe, means, token_counts
@@ -37,7 +36,7 @@ from precog.train.seal import read_record
 from precog.train.settings import TrainSettings
 from precog.train.speed import Speed, body_parameters
 
-__all__ = ["BAD_BATCH_FILE", "BatchSource", "Run", "evaluate_batches", "learning_rate_factor"]
+__all__ = ["BAD_BATCH_FILE", "BatchSource", "Run"]
 
 BAD_BATCH_FILE = "bad_batch.json"
 NAME_BYTES = 64

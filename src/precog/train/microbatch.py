@@ -15,11 +15,11 @@ from torch import Tensor
 from precog.backbones.tenns.model import TennsModel
 from precog.train.data.batches import Batch, TokenBatch
 from precog.train.lm import place_tokens, score_tokens
-from precog.train.objective import LossWeights, score, summed_cross_entropy, target_counts
+from precog.train.objective import LOSSES, LossWeights, score, summed_cross_entropy, target_counts
 from precog.train.parallel import place_in_world, summed
 from precog.train.questions import QuestionBatch, Variation, place
 
-PARTS = ("context", "recite", "question", "answer", "grounded", "exact")
+PARTS = (*LOSSES, "exact")
 NAMES = (*PARTS, "lm")
 """What a micro-batch is scored on: sums and counts stand in this order."""
 

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from precog.backbones.tenns.model import Pass, TennsModel
-from precog.train.questions import EOS_ID, QuestionBatch, answer_tokens, varied_states
+from precog.train.cross_entropy import IGNORED
+from precog.train.data.tokens import EOS_ID
+from precog.train.questions import QuestionBatch, answer_tokens, varied_states
 
-IGNORED = -100
 QUESTION_STRIDE = 4
 """Every fourth row is enough to learn what questions look like."""
 LOSSES = ("context", "recite", "question", "answer", "grounded")

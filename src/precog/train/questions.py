@@ -17,9 +17,9 @@ from torch.nn import functional
 
 from precog.backbones.tenns.model import TennsModel
 from precog.train.data.batches import Batch
+from precog.train.data.tokens import EOS_ID, MAX_ANSWER_TOKENS
 
-EOS_ID = 2  # ends an answer; as the first token it says that the chunk does not answer
-LONGEST_ANSWER = 25
+LONGEST_ANSWER = MAX_ANSWER_TOKENS + 1
 """Tokens of the longest answer that data preparation lets through, the end counted."""
 SCALED_GROUP = 64
 """Most reals that share a scale where a state is rounded to few bits."""
@@ -161,13 +161,11 @@ def place(arrays: Batch, device: torch.device, variation: Variation, seed: tuple
     rows = np.argsort(arrays["row_len"], kind="stable")
     owner = place_of[arrays["owner"][rows]]
     row_length, prompt_length = arrays["row_len"][rows], arrays["prompt_len"][rows]
-    answerable = (row_length - prompt_length > 1) & (rng.random(num_rows) >= variation.unanswerable)
+    has_answer = row_length - prompt_length > 1
+    moved = has_answer & (rng.random(num_rows) < variation.unanswerable) & (num_chunks > 1)
     elsewhere = (owner + rng.integers(1, max(2, num_chunks), num_rows)) % num_chunks
-    if num_chunks > 1:
-        moved = ~answerable & (row_length - prompt_length > 1)
-        owner = np.where(moved, elsewhere, owner)
-    else:
-        answerable = row_length - prompt_length > 1
+    owner = np.where(moved, elsewhere, owner)
+    answerable = has_answer & ~moved
 
     def put(array: NDArray[np.generic]) -> Tensor:
         return move(torch.from_numpy(np.ascontiguousarray(array)))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from precog.backbones.tenns.model import TennsModel
 from precog.train.microbatch import Scoring
-from precog.train.objective import LossWeights
+from precog.train.objective import LOSSES, LossWeights
 from precog.train.questions import AnswerTokens, QuestionBatch
 
 WARM_UP = 3
@@ -47,7 +47,7 @@ def kind_of(batch: QuestionBatch, weights: LossWeights) -> tuple[object, ...]:
     """What must be equal for one recording to serve two batches."""
     longest = None if batch.answers is None else batch.answers.longest
     shapes = tuple(tuple(tensor.shape) for tensor in tensors_of(batch))
-    computed = tuple(bool(weight) for weight in dataclasses.astuple(weights)[:5])
+    computed = tuple(bool(getattr(weights, name)) for name in LOSSES)
     return shapes, longest, batch.short_chunks, batch.short_rows, computed, weights.context_share
 
 

@@ -116,7 +116,7 @@ def written(folder: Path, kind: str, *, replace: bool) -> Iterator[Path]:
         yield temporary
         for path in temporary.iterdir():
             path.chmod(0o644)
-            _sync(path)
+            sync(path)
         _publish(temporary, folder, kind, replace=replace)
     except (OSError, SafetensorError) as error:
         raise StorageError(f"the {kind} could not be written", given=f"{folder}: {error}") from error
@@ -136,7 +136,7 @@ def _publish(temporary: Path, folder: Path, kind: str, *, replace: bool) -> None
         for path in folder.iterdir():
             if _FILES[kind].fullmatch(path.name) and path.name not in fresh:
                 path.unlink()
-        _sync(folder)
+        sync(folder)
     else:
         try:
             temporary.rename(folder)
@@ -145,7 +145,7 @@ def _publish(temporary: Path, folder: Path, kind: str, *, replace: bool) -> None
                 raise
             hint = "nothing of it was changed; name a folder that does not exist"
             raise StorageError("something else was written there meanwhile", given=folder, hint=hint) from error
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 def _sweep(folder: Path) -> None:
@@ -163,7 +163,8 @@ def _sweep(folder: Path) -> None:
                 os.close(descriptor)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until the disk has a file or a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
