@@ -168,7 +168,7 @@ def decode(
     ] = False,
     group: Annotated[
         str, typer.Option("--group", metavar="32|64|128|channel", help="With --int4: weights that share a scale.")
-    ] = "128",
+    ] = "32",
     int8: Annotated[bool, typer.Option("--int8", help="Matrices packed as INT8, products in BF16.")] = False,
     bf16: Annotated[bool, typer.Option("--bf16", help="Matrices kept and multiplied in BF16.")] = False,
     embedding: Annotated[

@@ -133,7 +133,7 @@ def check_table_fits(source: Path, embedding: str, shard_bytes: int) -> None:
             "the embedding table is larger than a weight file may be",
             given=f"{num_bytes} bytes as {embedding}",
             expected=f"at most {shard_bytes}",
-            hint="take --embedding int4:128, or a larger --shard-mb",
+            hint="take --embedding int4:32, or a larger --shard-mb",
         )
 
 
