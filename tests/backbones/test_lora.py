@@ -204,9 +204,9 @@ def test_another_base_is_refused_with_both_fingerprints(tmp_path: Path, base: Pa
     other = load_backbone(base).fingerprint
     with pytest.raises(ModelError, match="made for another model") as refused:
         load_backbone(tmp_path / "adapter")
-    assert mine in str(refused.value)
-    assert other in str(refused.value)
-    assert "precog train lora" in str(refused.value)
+    assert refused.value.given == f"other (fingerprint {other[:12]})"
+    assert refused.value.expected == f"{base} (fingerprint {mine[:12]})"
+    assert f"precog train merge {tmp_path / 'adapter'} --base DIR --out DIR" in str(refused.value)
 
 
 def test_a_base_that_moved_along_is_found_and_one_that_is_gone_is_named(tmp_path: Path, base: Path) -> None:

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from precog.errors import DamagedStateError, ForeignStateError, StateError, UsageError
+from precog.errors import DamagedStateError, StateError, UsageError
+from precog.state.foreign import foreign
 from precog.state.layers import LayerSubset
 from precog.state.spec import StateSpec
 from precog.state.state import DecayTime, State
@@ -194,16 +195,6 @@ def codec_named(name: str) -> Codec:
     if name not in CODECS:
         raise UsageError("no such state codec", given=name, expected=", ".join(CODECS))
     return CODECS[name]
-
-
-def foreign(given: str, expected: str) -> ForeignStateError:
-    """The error for a state of another model, with the way out."""
-    return ForeignStateError(
-        "this state was made by another model, tokenizer, config or template",
-        given=f"fingerprint {given}",
-        expected=f"fingerprint {expected}",
-        hint="use the model that made it, or re-encode the stored text: precog reindex",
-    )
 
 
 def _exponents(reals: Tensor) -> NDArray[np.int8]:

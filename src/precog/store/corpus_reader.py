@@ -13,7 +13,8 @@ from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
 from precog.store.layout import RecordLayout
 from precog.store.numbered import CATALOGUE, SEGMENTS
-from precog.store.record import REPAIR, Location, Record
+from precog.store.record import Location, Record
+from precog.store.remedy import states_anew
 from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
 from precog.store.segment import SegmentReader
 
@@ -191,5 +192,5 @@ class CorpusReader:
         if record.content_hash != expected:
             # whole and in its place, but of another time: a segment file from a backup, for instance
             given = f"{record.content_hash.hex()[:12]}, the catalogue says {expected.hex()[:12]}"
-            raise DamagedStateError(f"{location} holds another state", given=given, hint=REPAIR)
+            raise DamagedStateError(f"{location} holds another state", given=given, hint=states_anew(self.path))
         return record
