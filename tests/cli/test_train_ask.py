@@ -141,6 +141,7 @@ def test_an_interrupted_run_keeps_its_slices_and_goes_on_to_the_same_set(
         asking = ask(run, model, data, "--json")
         assert asking.status == 130
         assert asking.json["error"]["code"] == "interrupted"
+        assert f"precog: interrupted, finished slices are in {data / '.asked' / 'asked'}; run " in asking.err
     assert not (data / "train" / "asked").exists()
     assert len(list((data / ".asked" / "asked" / "train").iterdir())) == 1
     rest = ask(run, model, data)
@@ -242,7 +243,7 @@ def test_a_model_of_another_vocabulary_or_form_is_refused(data: Path, run: Run, 
 def test_when_no_question_stays_it_says_why(model: Path, data: Path, run: Run) -> None:
     ended = ask(run, model, data, "--temperature", "0.01")  # a model that has learned nothing says nothing
     assert ended.status == 1
-    assert "no question stayed; given: " in ended.err
+    assert "no question stayed: " in ended.err
     assert not (data / "train" / "asked").exists()
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from precog.errors import DamagedStateError, StateError, UsageError
-from precog.state.foreign import foreign
+from precog.state.foreign import foreign, titled
 from precog.state.layers import LayerSubset
 from precog.state.spec import StateSpec
 from precog.state.state import DecayTime, State
@@ -70,7 +70,7 @@ class Codec(ABC):
         if layers is not None and not layers.is_all:
             reals = reals[list(layers.indices)]
         if not torch.isfinite(reals).all():
-            raise StateError("a state holds values that are not finite", given=state, hint="nothing was stored")
+            raise StateError(f"a state holds values that are not finite: {state}", hint="nothing was stored")
         return self._pack(reals)
 
     def decode(
@@ -108,7 +108,9 @@ class Codec(ABC):
         # a tensor of our own, in few calls: after an encoder has run, each one costs more than the bytes it moves
         copied = raw[:num_real_bytes].view(self._stored_as).reshape(rows, spec.stored_reals_per_layer).copy()
         if not self._all_finite(copied):
-            raise DamagedStateError("an encoded state holds values that are not finite", given=spec.fingerprint)
+            raise DamagedStateError(
+                f"an encoded state holds values that are not finite: {titled('', spec.fingerprint)}"
+            )
         reals = self._unpack(torch.from_numpy(copied), raw[num_real_bytes:])
         if layers is not None and not layers.is_all:
             full = torch.zeros(spec.layers, spec.stored_reals_per_layer)
@@ -202,7 +204,7 @@ def _exponents(reals: Tensor) -> NDArray[np.int8]:
     largest = reals.abs().amax(dim=1).numpy() if reals.numel() else np.zeros(reals.shape[0], np.float32)
     exponents = np.zeros(len(largest), np.int8)
     if largest.size and largest.max() > _LARGEST:  # rounding would reach FP32's infinity
-        raise StateError("a state is too large for FP16", given=f"{largest.max():g}", hint="store it as fp32")
+        raise StateError(f"a state is too large for FP16: {largest.max():g}", hint="store it as fp32")
     over = largest > FLOAT16_MAX
     if over.any():
         exponents[over] = np.frexp(largest[over] / FLOAT16_MAX)[1]

@@ -70,7 +70,7 @@ class Catalogue:
             is_file = path.is_file()
         if not is_file:
             hint = "restore it from a backup, or index the documents again into a new folder"
-            raise DamagedCorpusError("the catalogue is missing", given=path, hint=hint)
+            raise DamagedCorpusError(f"the catalogue is missing: {path}", hint=hint)
         options = "mode=rw" if write else "mode=ro"
         if not write and not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
             options = "mode=ro&immutable=1"  # a read-only medium: nobody can be writing
@@ -94,7 +94,7 @@ class Catalogue:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise DamagedCorpusError("the catalogue is damaged", given=f"{path} is not a catalogue of PRECOG")
+            raise DamagedCorpusError(f"the catalogue is damaged: {path} is not a catalogue of PRECOG")
         if version > SCHEMA_VERSION:
             hint = "install a newer version of PRECOG"
             raise CorpusError("the corpus has a newer format", given=version, expected=f"≤ {SCHEMA_VERSION}", hint=hint)

@@ -59,7 +59,7 @@ def object_of(value: object) -> dict[str, object]:
 def damaged(what: str, reason: object, hint: str = _ANEW) -> DamagedCorpusError:
     """The error of a row that is not what was written."""
     given = " ".join(str(reason).split())[:200]
-    return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written", given=given, hint=hint)
+    return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written: {given}", hint=hint)
 
 
 def document_of(row: Row) -> Document:

@@ -43,7 +43,7 @@ class SegmentReader:
         try:
             return os.pread(descriptor, self._layout.record_bytes, self._layout.offset(location.slot))
         except OSError as error:
-            raise DamagedStateError(f"{location} cannot be read", given=error.strerror, hint=self._remedy) from error
+            raise DamagedStateError(f"{location} cannot be read: {error.strerror}", hint=self._remedy) from error
 
     def read(self, location: Location) -> Record:
         """Reads and checks one record.
@@ -84,7 +84,7 @@ class SegmentReader:
         except OSError as error:
             given = f"{path} ({error.strerror})"
             raise DamagedStateError(
-                f"{location} cannot be read: its file does not open", given=given, hint=self._remedy
+                f"{location} cannot be read: its file does not open: {given}", hint=self._remedy
             ) from error
         try:
             header = os.pread(descriptor, SEGMENT_HEADER_BYTES, 0)
@@ -140,7 +140,7 @@ class SegmentWriter:
         with guarded(self._folder):
             if not self._folder.is_dir():
                 if counts and not allow_damaged:
-                    raise DamagedCorpusError("the segment files are missing", given=self._folder, hint=self._remedy)
+                    raise DamagedCorpusError(f"the segment files are missing: {self._folder}", hint=self._remedy)
                 if not counts:
                     self._folder.mkdir(mode=0o700)
             for path in self._folder.iterdir() if self._folder.is_dir() else ():
@@ -159,22 +159,21 @@ class SegmentWriter:
     def _cut_back(self, number: int, acknowledged: int, allow_damaged: bool) -> None:
         path = segment_path(self._folder, number)
         size = path.stat().st_size if path.is_file() else -1
-        what = "cut short"
         if size < 0:
             self._foreign.add(number)
-            given = "it is missing"
+            what = "missing"
         elif _head_of(path) != self._layout.segment_header(number):
             self._foreign.add(number)
-            what, given = "damaged", "its header is another one"
+            what = "damaged: its header is another one"
         elif size < acknowledged:
-            given = f"{size} bytes"
+            what = f"cut short to {size} bytes"
         else:
             if size > acknowledged:
                 os.truncate(path, acknowledged)
             return
         if not allow_damaged:
             message = f"segment {number:06d} is {what}"
-            raise DamagedCorpusError(message, given=given, expected=f"{acknowledged} bytes", hint=self._remedy)
+            raise DamagedCorpusError(message, expected=f"{acknowledged} bytes", hint=self._remedy)
 
     def _is_ours(self, number: int) -> bool:
         return number not in self._foreign and segment_path(self._folder, number).exists()

@@ -196,7 +196,7 @@ class Run:
                 )
         window = record.get("window", [])
         if any(len(row) != 2 + 2 * len(NAMES) for row in window):
-            raise TrainingError("the checkpoint is damaged", given=f"{path}: a window of other losses")
+            raise TrainingError(f"the checkpoint is damaged: {path}: a window of other losses")
         average = None if self.average is None else self.average.values
         load_checkpoint(path, self.model, self.optimisers, average)
         self.tokens_seen, self.window = int(record.get("tokens_seen", 0)), list(window)
@@ -244,8 +244,7 @@ class Run:
             self.workers.average_gradients()
         except torch.OutOfMemoryError as error:
             raise TrainingError(
-                "the device is out of memory",
-                given=f"step {step + 1}: {str(error).splitlines()[0]}",
+                f"the device is out of memory in step {step + 1}: {str(error).splitlines()[0]}",
                 hint="lower batch_chunks or stream_rows and raise accumulate by as much, or set recompute=true",
             ) from error
         return torch.stack(losses), torch.stack(scores).sum(0)
@@ -372,7 +371,7 @@ class Run:
             return [], error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            failure = TrainingError("a batch cannot be made", given=f"step {step + 1}: {reason}")
+            failure = TrainingError(f"a batch cannot be made for step {step + 1}: {reason}")
             failure.__cause__ = error
             return [], failure
 
@@ -446,8 +445,8 @@ class Run:
                 kept = named_checkpoint(self.out)
                 saved = "no checkpoint was written yet" if kept is None else f"the last good checkpoint is {kept}"
                 raise TrainingError(
-                    "the loss is not finite",
-                    given=f"step {step + 1}, loss {loss}, gradient norm {norm}, micro-batch {batches[0]['summary']}",
+                    f"the loss is not finite: step {step + 1}, loss {loss}, gradient norm {norm}, "
+                    f"micro-batch {batches[0]['summary']}",
                     hint=f"see {path}; lower lr or inspect the data; {saved}",
                 )
         raise AssertionError("one process has raised")

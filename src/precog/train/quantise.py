@@ -185,7 +185,7 @@ class _Work:
     def weight(self, key: str) -> Tensor:
         weight = unpack_checked(key, self.stored[key], self.shapes[key], self.card)
         if not torch.isfinite(weight).all():
-            raise ModelError("weights are not finite", given=key)
+            raise ModelError(f"weights are not finite: {key}")
         return weight
 
     def keep(self, key: str, weight: Tensor, moments: Tensor | None = None) -> None:

@@ -151,7 +151,7 @@ def apply_tensors(model: TennsModel, settings: LoraSettings, tensors: Mapping[st
             given = f"{name}: {tuple(down.shape)}, {tuple(up.shape)}, {up.dtype}"
             raise ModelError("the adapter does not fit the model", given=given, expected=f"FP32 {shapes}")
         if not (torch.isfinite(down).all() and torch.isfinite(up).all()):
-            raise ModelError("an adapter's weights are not finite", given=name)
+            raise ModelError(f"an adapter's weights are not finite: {name}")
         weight = layer.weight
         weight.copy_(weight.float() + (up @ down * settings.scale).to(weight.device))
     return model

@@ -190,7 +190,7 @@ def _check_run(
     except FileNotFoundError:
         found = None
     except (OSError, ValueError) as error:
-        raise TrainingError("the run to resume is damaged", given=f"{path}: {error}", hint="remove it") from error
+        raise TrainingError(f"the run to resume is damaged: {path}: {error}", hint="remove it") from error
     if found is None:
         if place_in_world()[0] == 0:
             temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
