@@ -22,6 +22,7 @@ class PrecogError(Exception):
     """One line in four parts: what failed, what was given, what was expected, what to do.
 
     The command line prints ``str(error)`` alone; ``--json`` and the server use the parts.
+    ``given`` is what somebody asked for or handed in; what happened, or what a file turned out to be, is the message's.
     """
 
     code: str = "error"

@@ -11,7 +11,7 @@ from precog.backbones.registry import load_backbone, load_network, model_config
 from precog.backbones.tenns.adapter import AdapterCard, apply_adapter, base_fingerprint, save_adapter
 from precog.backbones.tenns.checkpoint import load_model, save_model
 from precog.backbones.tenns.config import TennsConfig
-from precog.backbones.tenns.lora import LoraLinear, LoraSettings, add_lora, lora_tensors, merge_lora
+from precog.backbones.tenns.lora import LoraLinear, LoraSettings, add_lora, apply_tensors, lora_tensors
 from precog.backbones.tenns.model import TennsModel, build
 from precog.backbones.tenns.step import model_step
 from precog.errors import ForeignStateError, ModelError, StorageError
@@ -63,16 +63,17 @@ def test_only_the_adapter_learns(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_gradients_are_those_of_the_written_out_matrix(preset: str) -> None:
-    model = stirred(add_lora(small(preset), LoraSettings(rank=3, alpha=6.0, targets=("mix",)))).double()
+    settings = LoraSettings(rank=3, alpha=6.0, targets=("mix",))
+    model = stirred(add_lora(small(preset), settings)).double()
     layer = model.get_submodule("blocks.1.mix")
     assert isinstance(layer, LoraLinear)
     model(TOKENS, dtype=torch.float64).hidden.square().sum().backward()
-    merged = merge_lora(model)
+    merged = apply_tensors(small(preset), settings, lora_tensors(model)).double().requires_grad_(False)
     plain = merged.get_submodule("blocks.1.mix")
     plain.weight.data = layer.weight.double() + 2.0 * layer.up.detach().double() @ layer.down.detach().double()
     plain.weight.requires_grad_(True)
     other = merged.get_submodule("blocks.0.mix"), merged.get_submodule("blocks.2.mix")
-    reference = stirred(add_lora(small(preset), LoraSettings(rank=3, alpha=6.0, targets=("mix",)))).double()
+    reference = stirred(add_lora(small(preset), settings)).double()
     for number, changed in zip((0, 2), other, strict=True):
         kept = reference.get_submodule(f"blocks.{number}.mix")
         changed.weight.data = kept.weight + 2.0 * kept.up @ kept.down
@@ -84,7 +85,8 @@ def test_gradients_are_those_of_the_written_out_matrix(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_merging_computes_the_same_in_passes_and_in_steps(preset: str) -> None:
-    model = stirred(add_lora(small(preset), LoraSettings(rank=4, alpha=8.0)))
+    settings = LoraSettings(rank=4, alpha=8.0)
+    model = stirred(add_lora(small(preset), settings))
     expected = logits(model)
     config = model.config
     state = torch.randn(config.layers, 1, config.state_reals, generator=torch.Generator().manual_seed(1))
@@ -92,10 +94,9 @@ def test_merging_computes_the_same_in_passes_and_in_steps(preset: str) -> None:
     with torch.no_grad():
         stepped = model_step(model, torch.tensor([1]), state, tail, torch.float32)
         assert (expected - logits(small(preset))).abs().max() > 1e-2
-        merge_lora(model)
-        assert not any(isinstance(layer, LoraLinear) for layer in model.modules())
-        assert (logits(model) - expected).abs().max() < 1e-4
-        for got, wanted in zip(model_step(model, torch.tensor([1]), state, tail, torch.float32), stepped, strict=True):
+        merged = apply_tensors(small(preset), settings, lora_tensors(model))
+        assert (logits(merged) - expected).abs().max() < 1e-4
+        for got, wanted in zip(model_step(merged, torch.tensor([1]), state, tail, torch.float32), stepped, strict=True):
             assert (got - wanted).abs().max() < 1e-4
 
 
@@ -203,9 +204,9 @@ def test_another_base_is_refused_with_both_fingerprints(tmp_path: Path, base: Pa
     other = load_backbone(base).fingerprint
     with pytest.raises(ModelError, match="made for another model") as refused:
         load_backbone(tmp_path / "adapter")
-    assert mine in str(refused.value)
-    assert other in str(refused.value)
-    assert "precog train lora" in str(refused.value)
+    assert refused.value.given == f"other (fingerprint {other[:12]})"
+    assert refused.value.expected == f"{base} (fingerprint {mine[:12]})"
+    assert f"precog train merge {tmp_path / 'adapter'} --base DIR --out DIR" in str(refused.value)
 
 
 def test_a_base_that_moved_along_is_found_and_one_that_is_gone_is_named(tmp_path: Path, base: Path) -> None:

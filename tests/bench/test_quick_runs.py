@@ -83,7 +83,7 @@ def test_memory_of_an_indexing_run_in_a_process_of_its_own(tmp_path):
     assert peak.key_bytes >= 4 * 384 * peak.chunks > 0
     with pytest.raises(PrecogError, match="process of its own") as caught:
         peak_of_indexing(tmp_path / "corpus", tmp_path / "nothing", paths)
-    assert "Error" in str(caught.value.given)
+    assert "Error" in str(caught.value)
 
 
 def test_encode_and_decode(backbone):

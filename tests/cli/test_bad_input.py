@@ -129,7 +129,7 @@ def test_another_model_is_refused_with_the_way_out(corpus: Path, other_model: Pa
     for command in (["ask", "Who?"], ["verify"], ["index", docs]):
         ended = run(*command, "--corpus", corpus, "--model", other_model)
         assert ended.status == 1
-        assert "precog reindex" in one_line(ended)
+        assert f"precog reindex --corpus {corpus} --model {other_model}" in one_line(ended)
     assert run("reindex", "--corpus", corpus, "--model", other_model).status == 0
     assert run("verify", "--corpus", corpus, "--chunks", 1).status == 0
 

@@ -67,6 +67,15 @@ def test_schemes_are_compared_without_writing(
     assert "ppl" in people.out
 
 
+@pytest.mark.parametrize(("calibrated", "expected"), [(True, "int4:32"), (False, "int8")])
+def test_left_to_itself_it_takes_the_smallest_form_that_costs_little(
+    calibrated: bool, expected: str, tmp_path: Path, model: Path, text: Path, run: Run
+) -> None:
+    ended = run("quantize", model, tmp_path / "out", *(("--calibrate", text) if calibrated else ()))
+    assert ended.status == 0
+    assert read_card(tmp_path / "out")[0].quantisation == {"matrices": expected, "embedding": "int8"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import signal
 from pathlib import Path
 
@@ -111,17 +112,18 @@ def test_an_adapter_is_a_model_and_a_corpus_of_its_base_is_not_its_own(
     refused = run("ask", "When was the lighthouse built?", "--corpus", corpus, "--model", adapter, "--json")
     assert refused.status == 1
     assert refused.json["error"]["code"] == "state.foreign"
-    assert "precog reindex" in refused.json["error"]["hint"]
-    prints = (refused.json["error"]["given"], refused.json["error"]["expected"])
-    assert prints[0] != prints[1]
-    made_by_base = run("info", "--corpus", corpus, "--json").json["fingerprint"]
-    assert made_by_base in prints[0]
+    error, made_by_base = refused.json["error"], run("info", "--corpus", corpus, "--json").json["fingerprint"]
+    assert error["given"].startswith("tiny-lora (fingerprint ")
+    assert error["expected"] == f"{model} (fingerprint {made_by_base[:12]})"
+    assert error["given"][-13:] != error["expected"][-13:]
+    command = shlex.split(error["hint"].partition(": ")[2])
+    assert command == ["precog", "reindex", "--corpus", str(corpus), "--model", adapter]
 
-    assert run("reindex", "--corpus", corpus, "--model", adapter).status == 0
+    assert run(*command[1:]).status == 0
     answered = run("ask", "When was the lighthouse built?", "--corpus", corpus, "--json")
     assert answered.status == 0
     assert answered.json["model"] == "tiny-lora"
-    assert run("info", "--corpus", corpus, "--json").json["fingerprint"] in prints[1]
+    assert run("info", "--corpus", corpus, "--json").json["fingerprint"][:12] in error["given"]
 
     merged = run("train", "merge", adapter, "--out", "merged", "--matrices", "int8", "--embedding", "int8", "--json")
     assert merged.json["quantisation"] == {"matrices": "int8", "embedding": "int8"}

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ import pytest
 import torch
 from ended import Ended, Run
 
-from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.checkpoint import load_model, save_model
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.cli.progress import RunProgress
@@ -140,6 +141,7 @@ def test_an_interrupted_run_keeps_its_slices_and_goes_on_to_the_same_set(
         asking = ask(run, model, data, "--json")
         assert asking.status == 130
         assert asking.json["error"]["code"] == "interrupted"
+        assert f"precog: interrupted, finished slices are in {data / '.asked' / 'asked'}; run " in asking.err
     assert not (data / "train" / "asked").exists()
     assert len(list((data / ".asked" / "asked" / "train").iterdir())) == 1
     rest = ask(run, model, data)
@@ -180,6 +182,13 @@ def test_more_chunks_and_an_asker_that_is_there(model: Path, data: Path, run: Ru
     steps = ask(run, model, data, "--set", "lr=0.1", "--held-out-chunks", 0)
     assert steps.status == 1
     assert "the asker that is there has another lr" in steps.err
+    weights, title = model.parent / "other", r"[\w-]+ \(fingerprint [0-9a-f]{12}\)"
+    network = build(load_model(model)[0].config, 9)
+    save_model(weights, network, name="other", tokenizer_sha256=MISTRAL_SHA256)
+    base = ask(run, weights, data, "--held-out-chunks", 0)
+    assert re.search(rf"asker that is there has another base; given: other{title[5:]}; expected: {title}; ", base.err)
+    judge = ask(run, weights, data, "--asker", asker, "--held-out-chunks", 0)
+    assert re.search(rf"made with another judge; given: other{title[5:]}; expected: {title}; ", judge.err)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +243,7 @@ def test_a_model_of_another_vocabulary_or_form_is_refused(data: Path, run: Run, 
 def test_when_no_question_stays_it_says_why(model: Path, data: Path, run: Run) -> None:
     ended = ask(run, model, data, "--temperature", "0.01")  # a model that has learned nothing says nothing
     assert ended.status == 1
-    assert "no question stayed; given: " in ended.err
+    assert "no question stayed: " in ended.err
     assert not (data / "train" / "asked").exists()
 
 

@@ -1,4 +1,5 @@
 import contextlib
+import shlex
 import sqlite3
 from pathlib import Path
 
@@ -12,17 +13,26 @@ from precog.backbones.tenns.checkpoint import save_model
 from precog.corpus import corpus as corpus_module
 from precog.corpus import reindex as reindex_module
 from precog.corpus import unit
-from precog.corpus.corpus import ModelChoice, settings_of
+from precog.corpus.corpus import ModelChoice, StateReader, open_encoder, settings_of
 from precog.corpus.reindex import ReindexRequest, reindex
 from precog.corpus.unit import Unit
 from precog.corpus.writer import UnitWriter
-from precog.errors import DamagedCorpusError, DamagedStateError, StorageError
+from precog.errors import (
+    DamagedCorpusError,
+    DamagedStateError,
+    EncoderError,
+    ForeignStateError,
+    PrecogError,
+    StorageError,
+    UsageError,
+)
 from precog.store import CorpusStore
 
 
 class OtherEncoder(WordEncoder):
     dim = 32
     fingerprint = "0" * 64
+    name = "other words"
 
     def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
         return [np.repeat(self.encode_query(text)[None], 2, axis=0) for text in texts]
@@ -97,6 +107,40 @@ def test_with_nothing_new_it_repairs_a_damaged_state(tmp_path: Path, corpus: Pat
     assert states(corpus) == before
 
 
+def command_of(error: PrecogError) -> list[str]:
+    """The command that a hint ends in, as a shell would read it."""
+    return shlex.split((error.hint or "").partition(": ")[2])
+
+
+def test_refusals_name_both_sides_and_a_command_that_can_be_pasted(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    spaced = corpus.rename(tmp_path / "my corpus")
+    anew = ["precog", "reindex", "--corpus", str(spaced)]
+    other = TennsBackbone.random("tiny-outer", backbone.tokenizer, seed=7)
+    with CorpusStore.open(spaced) as store:
+        settings = settings_of(store)
+        with pytest.raises(ForeignStateError) as model:
+            StateReader(store, settings, other, named="new model")
+        with pytest.raises(ForeignStateError) as unnamed:
+            StateReader(store, settings, other)
+        with pytest.raises(EncoderError) as keys:
+            open_encoder(store, settings, "other")
+        with pytest.raises(UsageError) as read:
+            settings_of(store, {"encode_mode": "twice", "codec": "fp32", "layers": "all"})
+        with pytest.raises(UsageError) as parted:
+            settings_of(store, {"encode_mode": "twice", "chunk_tokens": 99})
+    assert model.value.given == f"tiny-outer (fingerprint {other.fingerprint[:12]})"
+    assert model.value.expected == f"fingerprint {backbone.fingerprint[:12]}"  # this corpus says no name
+    assert command_of(model.value) == [*anew, "--model", "new model"]
+    assert command_of(unnamed.value) == anew
+    assert keys.value.given == "other words (fingerprint 000000000000)"
+    assert keys.value.expected == f"the default encoder (fingerprint {encoder.fingerprint[:12]})"
+    assert command_of(keys.value) == [*anew, "--encoder", "other"]
+    assert command_of(read.value) == [*anew, "--encode", "twice", "--codec", "fp32"]
+    assert parted.value.hint == "use another folder"
+
+
 def test_it_makes_every_state_anew_when_the_segments_are_gone(
     tmp_path: Path, corpus: Path, backbone: TennsBackbone
 ) -> None:
@@ -104,9 +148,9 @@ def test_it_makes_every_state_anew_when_the_segments_are_gone(
     for path in (corpus / "000001/segments").iterdir():
         path.unlink()
     (corpus / "000001/segments").rmdir()
-    with pytest.raises(DamagedStateError, match="precog reindex"):
+    with pytest.raises(DamagedStateError, match=f"precog reindex --corpus {corpus}$"):
         states(corpus)
-    with pytest.raises(DamagedCorpusError, match="precog reindex"):
+    with pytest.raises(DamagedCorpusError, match=f"precog reindex --corpus {corpus}$"):
         CorpusStore.open(corpus, write=True)
     reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone)))
     assert states(corpus) == before
@@ -119,7 +163,7 @@ def test_it_makes_damaged_keys_anew_as_their_error_says(tmp_path: Path, corpus: 
         connection.commit()
     with CorpusStore.open(corpus) as store:
         (complaint,) = store.complaints()
-    assert "precog reindex" in complaint
+    assert complaint.endswith(f"precog reindex --corpus {corpus}")
     reindex(ReindexRequest(corpus, save(tmp_path / "m", backbone)))
     with CorpusStore.open(corpus) as store:
         assert list(store.complaints()) == []

@@ -1,6 +1,7 @@
 """Fine-tuning learns the examples, leaves the base alone, resumes, and refuses what does not belong together."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,10 @@ def test_a_run_with_another_base_data_or_adapter_is_not_resumed(
     run(base, squad, out, steps=2)
     other = tmp_path / "other"
     save_model(other, build(TennsConfig.preset("tiny-outer"), 1), name="other", tokenizer_sha256=MISTRAL_SHA256)
-    with pytest.raises(TrainingError, match="another base"):
+    mine, theirs = (load_backbone(folder) for folder in (other, base))
+    told = [f"{model.card.name} (fingerprint {model.fingerprint[:12]})" for model in (mine, theirs)]
+    message = f"has another base; given: {told[0]}; expected: {told[1]}; "
+    with pytest.raises(TrainingError, match=re.escape(message)):
         run(other, squad, out, steps=2)
     with pytest.raises(TrainingError, match="another"):
         run(base, squad, out, LoraSettings(), steps=2)

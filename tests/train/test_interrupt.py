@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_an_interrupted_run_goes_on_to_the_same_losses(prepared, tmp_path):
     done = lines_of(out)[-1]["step"]
     assert STEPS // 2 <= done < STEPS
     said = errors.strip().splitlines()[-1]
-    assert said.startswith(f"precog: interrupted after step {done}; given: saved in ")
+    assert said.startswith(f"precog: interrupted after step {done}, saved in ")
     assert said.endswith("run the same command again to go on from there")
     assert "Traceback" not in errors
 
@@ -78,3 +79,5 @@ def test_what_an_interrupted_run_says():
     error = TrainingInterrupted(7, None)
     assert error.exit_status == 130
     assert str(error) == "interrupted after step 7; run the same command again to go on from there"
+    saved = TrainingInterrupted(7, Path("runs/a/step-00000007"))
+    assert str(saved).startswith("interrupted after step 7, saved in runs/a/step-00000007; run ")

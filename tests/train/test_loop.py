@@ -224,7 +224,7 @@ def test_lines_over_several_steps_are_the_same_after_a_resume(tmp_path):
     ("error", "said"),
     [
         (TrainingError("the shard is gone", given="shard 3"), "the shard is gone; given: shard 3"),
-        (OSError(5, "Input/output error"), "a batch cannot be made; given: step 7: OSError"),
+        (OSError(5, "Input/output error"), "a batch cannot be made for step 7: OSError"),
     ],
 )
 def test_a_batch_that_cannot_be_made_ends_the_run_in_one_line(tmp_path, error, said):
@@ -248,7 +248,7 @@ def test_a_device_without_room_is_said_in_one_line(tmp_path):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nmore")
 
     training.workers.run = full
-    with pytest.raises(TrainingError, match=r"out of memory; given: step 1: CUDA .* 9 GiB\.; lower batch_chunks"):
+    with pytest.raises(TrainingError, match=r"out of memory in step 1: CUDA .* 9 GiB\.; lower batch_chunks"):
         training.train(Pairs())
 
 

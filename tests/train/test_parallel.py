@@ -144,7 +144,7 @@ def test_a_loss_of_one_process_that_is_no_number_stops_both(together):
     out, (first, second) = together
     kind, message = first["poisoned"]
     assert kind == "TrainingError"
-    assert message.startswith("process 1: the loss is not finite; given: step 3")
+    assert message.startswith("process 1: the loss is not finite: step 3")
     assert second["poisoned"] == ["SystemExit", 1]
     note = json.loads((out / "poisoned" / "bad_batch.json").read_text())
     assert [batch["process"] for batch in note["micro_batches"]] == [1]

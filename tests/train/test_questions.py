@@ -63,30 +63,6 @@ def test_unanswerable_rows_move_to_another_chunk_and_rows_without_answer_stay():
     assert 5 <= moved <= 19
 
 
-@pytest.mark.parametrize("config", [OUTER, DIAGONAL], ids=["outer", "diagonal"])
-def test_reading_short_rows_apart_changes_no_loss(config):
-    model = build(config, seed=2)
-    arrays = make_arrays()
-    whole = place(arrays, CPU, Variation(), (1,))
-    cut = place(
-        arrays, CPU,
-        Variation(short_chunk_share=0.5, short_chunk_tokens=11, short_row_share=0.5, short_row_tokens=9), (1,),
-    )  # fmt: skip
-    assert cut.short_chunks == (3, 11)
-    assert cut.short_rows == (12, 9)
-    expected, given = score(model, whole, LossWeights()), score(model, cut, LossWeights())
-    for name in LOSSES:
-        for a, b in zip(getattr(expected, name), getattr(given, name), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-4)
-
-
-def test_rows_that_do_not_fit_are_not_cut():
-    arrays = make_arrays()
-    shortest = int(np.sort(arrays["row_len"])[11])
-    assert place(arrays, CPU, Variation(short_row_share=0.5, short_row_tokens=shortest - 1), (1,)).short_rows is None
-    assert place(arrays, CPU, Variation(short_row_share=0.5, short_row_tokens=shortest), (1,)).short_rows is not None
-
-
 def test_chunks_read_twice_are_asked_from_the_second_state_and_recited():
     model = build(OUTER, seed=2)
     batch = place(make_arrays(), CPU, Variation(twice=0.5), (1,))

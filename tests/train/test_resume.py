@@ -127,7 +127,7 @@ def test_lines_of_metrics_that_no_run_writes_are_left_out(tmp_path):
     ("name", "value"),
     [
         *((name, most + 1) for name, most in COUNTS.items()),
-        *((name, 10**30) for name in ("steps", "warmup_steps", "save_every_steps", "short_row_tokens", "seed")),
+        *((name, 10**30) for name in ("steps", "warmup_steps", "save_every_steps", "seed")),
         ("seed", -1),
         *((name, int("9" * 400)) for name in ("lr", "minutes", "clip", "ema", "steps", "twice", "answer_weight")),
         ("lr", -int("9" * 400)),

@@ -5,6 +5,7 @@ the model's files. The package is located, never imported, and files never choos
 """
 
 import os
+import shlex
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -192,7 +193,8 @@ def _base_folder(adapter: Path) -> Path:
     for folder in (Path(base), adapter / base, adapter.parent / Path(base).name):
         if folder.is_dir() and folder.resolve() != adapter.resolve():
             return folder
-    hint = f"put it at {adapter.parent / Path(base).name}, or merge the adapter: precog train merge --base …"
+    merge = shlex.join(["precog", "train", "merge", str(adapter), "--base"])
+    hint = f"put it at {adapter.parent / Path(base).name}, or say where it is: {merge} DIR --out DIR"
     raise ModelError("the base of this adapter is not here", given=adapter, expected=base, hint=hint)
 
 

@@ -50,7 +50,7 @@ def peak_of_indexing(corpus: Path, model: Path, paths: Sequence[Path], *, encode
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SEC, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise PrecogError("indexing in a process of its own failed", given=last)
+        raise PrecogError(f"indexing in a process of its own failed: {last}")
     return Peak(**json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -1,4 +1,7 @@
-"""How fast the model learns: tokens per second of the training loop itself, against the device's matrix products."""
+"""How fast the model learns: tokens per second of the training loop itself, against the device's matrix products.
+
+And so how long a run of so many tokens takes on this machine.
+"""
 
 import tempfile
 import time
@@ -43,6 +46,7 @@ class TrainBench:
         recompute: blocks are computed again in the backward pass.
         repeats: steps that count.
         warm_up: steps that do not.
+        total_tokens: of the run whose time is estimated.
     """
 
     objective: Literal["tokens", "questions"] = "tokens"
@@ -55,18 +59,23 @@ class TrainBench:
     recompute: bool = False
     repeats: int = 10
     warm_up: int = 3
+    total_tokens: int = 1_000_000_000
 
     def __post_init__(self) -> None:
-        sizes = {"--rows": self.rows, "--steps": self.repeats, "questions": self.questions}
-        check_sizes("train", {**sizes, "accumulate": self.accumulate, "warm_up": self.warm_up})
+        sizes = {"--rows": self.rows, "--steps": self.repeats, "--total-tokens": self.total_tokens}
+        check_sizes(
+            "train", {**sizes, "questions": self.questions, "accumulate": self.accumulate, "warm_up": self.warm_up}
+        )
         check_sizes("train", {"--tokens": self.tokens, "question_tokens": self.question_tokens}, least=4)
 
 
 QUICK = TrainBench(rows=2, tokens=32, questions=2, question_tokens=8, repeats=2, warm_up=1)
+ON_CPU = TrainBench(rows=2, tokens=256, repeats=3, warm_up=1)
+"""Well under a minute with ``base``; the sizes of a GPU take a processor a quarter of an hour."""
 
 
-def sized(*, quick: bool, objective: str, optimiser: str, **sizes: Any) -> TrainBench:
-    """Sizes from a command line; those of a quick run are its own.
+def sized(device: torch.device, *, quick: bool, objective: str, optimiser: str, **sizes: Any) -> TrainBench:
+    """Sizes from a command line, where None leaves one to the device; those of a quick run are its own.
 
     Raises:
         UsageError: a value is out of range.
@@ -76,8 +85,9 @@ def sized(*, quick: bool, objective: str, optimiser: str, **sizes: Any) -> Train
     if optimiser not in ("adamw", "muon"):
         raise UsageError("--optimiser is unknown", given=optimiser, expected="adamw or muon")
     kinds: dict[str, Any] = {"objective": objective, "optimiser": optimiser}
-    wanted = TrainBench(**kinds, **sizes)
-    return replace(QUICK, **kinds) if quick else wanted
+    given = {name: size for name, size in sizes.items() if size is not None}
+    wanted = replace(TrainBench() if device.type == "cuda" else ON_CPU, **kinds, **given)
+    return replace(QUICK, **kinds, total_tokens=wanted.total_tokens) if quick else wanted
 
 
 class _Tokens:
@@ -135,14 +145,23 @@ def bench_train(
     *,
     quick: bool = False,
     say: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
 ) -> Result:
     """Measures steps of the training loop on made-up batches, in BF16 on a GPU and in FP32 elsewhere.
+
+    Args:
+        preset: shape of the model.
+        device: where to train.
+        sizes: those that suit the device when None.
+        quick: whether the result is marked as measuring nothing.
+        say: told what is being done.
+        on_progress: called after every step with steps done, steps in all, and its metrics.
 
     Raises:
         ModelError: there is no such preset.
         UsageError: sizes are out of range.
     """
-    sizes = sizes or TrainBench()
+    sizes = sizes or (TrainBench() if device.type == "cuda" else ON_CPU)
     machine = Machine.here()
     config = TennsConfig.preset(preset)
     on_gpu = device.type == "cuda"
@@ -167,7 +186,6 @@ def bench_train(
     source = _Tokens(sizes, config.vocabulary) if sizes.objective == "tokens" else _Questions(sizes, config.vocabulary)
     say("training" + (" (the first steps compile)" if on_gpu else ""))
     seconds: list[float] = []
-    latest: dict[str, Any] = {}
     last_sec = time.perf_counter()
 
     def stepped(done: int, total: int, metrics: dict[str, Any]) -> None:
@@ -176,24 +194,26 @@ def bench_train(
         if done > sizes.warm_up:
             seconds.append(now - last_sec)
         last_sec = now
-        latest.update(metrics)
+        on_progress(done, total, metrics)
 
     with tempfile.TemporaryDirectory() as folder:
         run = Run(model, settings, Path(folder), device, compiled=on_gpu, on_progress=stepped, keeps_checkpoints=False)
         last = run.train(source)
     samples = Samples(tuple(seconds))
     tokens = last["tokens_seen"] / settings.steps
-    flops_per_sec = 6 * body * tokens / samples.median
+    tokens_per_sec = tokens / samples.median
+    flops_per_sec = 6 * body * tokens_per_sec
     peak = run.speed.peak_flops_per_sec
     return Result(
         name="train",
         values={
             "step": {**samples.to_json()},
             "tokens_per_step": round(tokens),
-            "tokens_per_sec": tokens / samples.median,
+            "tokens_per_sec": tokens_per_sec,
             "model_flops_per_sec": flops_per_sec,
             "share_of_matmul": flops_per_sec / ceilings.matmul_flops_per_sec,
             "mfu": None if peak is None else flops_per_sec / peak,
+            "estimate": {"total_tokens": sizes.total_tokens, "run_sec": sizes.total_tokens / tokens_per_sec},
             "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if on_gpu else None,
             "objective": sizes.objective,
             "optimiser": sizes.optimiser,
@@ -216,6 +236,10 @@ def bench_train(
         quick=quick,
         notes=(
             "model_flops_per_sec: 6 · parameters without embeddings · tokens, over the median step",
-            "mfu: over the dense BF16 peak of the card's data sheet",
+            "share_of_matmul: of the fastest matrix product measured here, in the same dtype and on as many threads",
+            "mfu: over the dense BF16 peak of the card's data sheet"
+            if peak is not None
+            else "mfu: no data sheet gives a peak for this device; see share_of_matmul",
+            "estimate: steps of this size alone, without evaluation and checkpoints",
         ),
     )

@@ -22,6 +22,7 @@ from precog.bench.packed import open_packed
 from precog.bench.result import Result, Value
 from precog.cli import options
 from precog.cli.output import err, human_bytes, human_seconds, out, print_json, shown
+from precog.cli.progress import RunProgress
 from precog.config import resolve
 from precog.errors import UsageError
 
@@ -168,7 +169,7 @@ def decode(
     ] = False,
     group: Annotated[
         str, typer.Option("--group", metavar="32|64|128|channel", help="With --int4: weights that share a scale.")
-    ] = "128",
+    ] = "32",
     int8: Annotated[bool, typer.Option("--int8", help="Matrices packed as INT8, products in BF16.")] = False,
     bf16: Annotated[bool, typer.Option("--bf16", help="Matrices kept and multiplied in BF16.")] = False,
     embedding: Annotated[
@@ -214,21 +215,42 @@ def train(
         str, typer.Option(metavar="NAME", help="Shape of the model: tiny, tiny-outer, base, paper.")
     ] = "base",
     objective: Annotated[str, typer.Option(metavar="tokens|questions", help="What is learned.")] = "tokens",
-    rows: Annotated[int, typer.Option(metavar="N", help="Windows or chunks of a micro-batch.")] = 8,
-    tokens: Annotated[int, typer.Option(metavar="N", help="Tokens of a window or chunk.")] = 1024,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Windows or chunks of a micro-batch.  \\[default: 8; 2 on a CPU]", show_default=False
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Tokens of a window or chunk.  \\[default: 1024; 256 on a CPU]", show_default=False
+        ),
+    ] = None,
     optimiser: Annotated[str, typer.Option(metavar="muon|adamw", help="Optimiser.")] = "adamw",
     recompute: Annotated[
         bool, typer.Option("--recompute", help="Compute blocks again instead of keeping them.")
     ] = False,
-    steps: Annotated[int, typer.Option(metavar="N", help="Steps that count.")] = 10,
+    steps: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Steps that count.  \\[default: 10; 3 on a CPU]", show_default=False),
+    ] = None,
+    total_tokens: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Tokens of a run whose time is estimated.  \\[default: 1000000000]", show_default=False
+        ),
+    ] = None,
     device: options.Device = None,
-    threads: Threads = None,
+    threads: options.Threads = None,
     quick: Quick = False,
     as_json: options.Json = False,
 ) -> int:
-    """Training: tokens per second, memory and MFU of the loop on made-up batches."""
+    """Training: tokens and FLOP per second of the loop on made-up batches, and how long a run would take."""
     settings = resolve({"device": device, "threads": threads})
+    place = choose_device(settings.device)
     sizes = train_bench.sized(
+        place,
         quick=quick,
         objective=objective,
         rows=rows,
@@ -236,10 +258,13 @@ def train(
         optimiser=optimiser,
         recompute=recompute,
         repeats=steps,
+        total_tokens=total_tokens,
     )
-    choose_threads(settings.threads or 1)
+    if settings.threads is not None:  # else as many as training takes
+        choose_threads(settings.threads)
     shape = "tiny" if quick else preset
-    result = train_bench.bench_train(shape, choose_device(settings.device), sizes, quick=quick, say=_say)
+    with RunProgress() as progress:
+        result = train_bench.bench_train(shape, place, sizes, quick=quick, say=_say, on_progress=progress)
     return _show(result, as_json=as_json)
 
 

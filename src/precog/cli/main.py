@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
 
 INTERRUPTED = 130
+_GOING_ON = ("index", "reindex", "forget", "train")
 _DISK_ERRORS = {
     errno.EACCES,
     errno.EDQUOT,
@@ -199,8 +200,7 @@ def _bug(error: Exception) -> PrecogError:
         at = at.tb_next
     place = f" at {os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}" if at is not None else ""
     wrapped = PrecogError(
-        "this is a bug in precog",
-        given=f"{type(error).__name__}{place}: {error}",
+        f"this is a bug in precog: {type(error).__name__}{place}: {error}",
         hint="please report it with the output of PRECOG_DEBUG=1",
     )
     wrapped.code = "bug"
@@ -216,7 +216,8 @@ def _refused(error: OSError) -> PrecogError:
 
 def _interrupted(arguments: Sequence[str]) -> int:
     after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
-    error = PrecogError("interrupted", hint="what was acknowledged is kept, run it again to go on")
+    goes_on = bool(arguments) and arguments[0] in _GOING_ON
+    error = PrecogError("interrupted", hint="what was acknowledged is kept, run it again to go on" if goes_on else None)
     error.code = "interrupted"
     if os.environ.get("RANK", "0") != "0":
         return INTERRUPTED

@@ -47,8 +47,14 @@ def human_bytes(num_bytes: int | float) -> str:
     return f"{count / 1000:.1f} TB"
 
 
+_LONG = (("days", 86400), ("hours", 3600), ("minutes", 60))
+
+
 def human_seconds(count: float) -> str:
     """A time as people read it."""
     if count < 1e-3:
         return f"{count * 1e6:.0f} µs"
-    return f"{count * 1e3:.1f} ms" if count < 1 else f"{count:.2f} s"
+    if count < 600:
+        return f"{count * 1e3:.1f} ms" if count < 1 else f"{count:.2f} s"
+    unit, size = next((unit, size) for unit, size in _LONG if count >= 2 * size)
+    return f"{count / size:,.1f} {unit}"

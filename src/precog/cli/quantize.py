@@ -15,6 +15,9 @@ from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.text.chunking.strategy import MIN_MAX_TOKENS
 
+CALIBRATED, PLAIN = "int4:32", "int8"
+"""The smallest schemes whose measured cost is within 1.6 % of perplexity, with calibration and without."""
+
 
 def quantize(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, installed model, or folder of a run.")],
@@ -22,8 +25,14 @@ def quantize(
         Path | None, typer.Argument(metavar="OUT", help="Folder to write; must not exist.", show_default=False)
     ] = None,
     matrices: Annotated[
-        str, typer.Option(metavar="SCHEME", help="int4:32|64|128|channel, int8, bf16 or fp32.")
-    ] = "int4:128",
+        str | None,
+        typer.Option(
+            metavar="SCHEME",
+            help="int4:32|64|128|channel, int8, bf16 or fp32.  "
+            f"\\[default: {CALIBRATED} with --calibrate, else {PLAIN}]",
+            show_default=False,
+        ),
+    ] = None,
     embedding: Annotated[str, typer.Option(metavar="SCHEME", help="The same, of embeddings and output head.")] = "int8",
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new model.", show_default=False)] = None,
     chunk_tokens: Annotated[
@@ -69,7 +78,12 @@ def quantize(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> int:
-    """Store a model's weights in fewer bits, or compare ways to."""
+    """Store a model's weights in fewer bits, or compare ways to.
+
+    Left to itself it takes the smallest form that was measured to raise perplexity by less than 1.6 %.
+
+    That is INT4 in groups of 32 with --calibrate (1.1 %), and INT8 without (0.0 %; INT4 costs 2.9 % there).
+    """
     import torch
 
     from precog.backbones.tenns.quantise import SCHEMES
@@ -90,7 +104,8 @@ def quantize(
         check_name(name)
     if target is not None:
         refuse_existing(target)
-    schemes = [scheme.strip() for scheme in compare.split(",")] if compare is not None else [matrices]
+    chosen = matrices if matrices is not None else PLAIN if calibrate is None else CALIBRATED
+    schemes = [scheme.strip() for scheme in compare.split(",")] if compare is not None else [chosen]
     for scheme in (*schemes, embedding):
         if scheme not in SCHEMES:
             raise UsageError("no such quantisation", given=scheme, expected=", ".join(SCHEMES))

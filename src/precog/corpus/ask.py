@@ -120,7 +120,9 @@ class Asker:
             self.searcher = Searcher(corpus, encoder=encoder, retrieval=retrieval)
             try:
                 self.backbone = open_model(self.searcher.settings, choice)
-                self._states = StateReader(self.searcher.store, self.searcher.settings, self.backbone)
+                self._states = StateReader(
+                    self.searcher.store, self.searcher.settings, self.backbone, named=choice.name
+                )
                 self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
             except BaseException:
                 self.searcher.close()

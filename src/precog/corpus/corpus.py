@@ -11,13 +11,14 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
-from precog.backbones.registry import find_model, load_backbone
+from precog.backbones.registry import find_model, installed_models, load_backbone
 from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder, load_encoder
-from precog.errors import EncoderError, ModelError
+from precog.errors import EncoderError, ForeignStateError, ModelError
 from precog.index import HybridIndex, IndexSource
-from precog.state import LayerSubset, State, StateSpec, codec_named, foreign
+from precog.state import LayerSubset, State, StateSpec, codec_named, titled
 from precog.store import CorpusStore, Record, RecordLayout
+from precog.store.remedy import reindex_command
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,32 @@ def open_model(settings: CorpusSettings, choice: ModelChoice) -> Backbone:
     return choice.load(settings.encode_mode)
 
 
-def open_encoder(settings: CorpusSettings, spec: str | None = None) -> Encoder:
+def check_model(store: CorpusStore, settings: CorpusSettings, backbone: Backbone, named: str | None) -> None:
+    """Compares a model with the one that made the states of a corpus.
+
+    Args:
+        store: the corpus.
+        settings: its own.
+        backbone: the model that is to use it.
+        named: what the user called the model; None when nobody named one.
+
+    Raises:
+        ForeignStateError: it is another model; the error names both, and the command that reads the text again.
+    """
+    made_by = store.fingerprint.hex()
+    if made_by == backbone.fingerprint:
+        return
+    installed = {str(folder.resolve()): name for name, folder in installed_models().items()}
+    command = reindex_command(store.path, *([] if named is None else ["--model", named]))
+    raise ForeignStateError(
+        "this corpus was made by another model, tokenizer, config or template",
+        given=titled(backbone.card.name, backbone.fingerprint),
+        expected=titled(installed.get(settings.model, settings.model), made_by),
+        hint=f"use the model that made it, or read the stored text again: {command}",
+    )
+
+
+def open_encoder(store: CorpusStore, settings: CorpusSettings, spec: str | None = None) -> Encoder:
     """The encoder that was named, else the corpus's own.
 
     Raises:
@@ -62,11 +88,13 @@ def open_encoder(settings: CorpusSettings, spec: str | None = None) -> Encoder:
     """
     encoder = load_encoder(spec or settings.encoder or None)
     if encoder.fingerprint != settings.encoder_fingerprint:
+        named = spec or settings.encoder
+        command = reindex_command(store.path, *(["--encoder", named] if named else []))
         raise EncoderError(
             "the keys of this corpus were made by another sentence encoder",
-            given=f"{encoder.name} ({encoder.fingerprint[:12]})",
-            expected=settings.encoder_fingerprint[:12],
-            hint="use the encoder that made it, or make new keys: precog reindex --encoder …",
+            given=titled(encoder.name, encoder.fingerprint),
+            expected=titled(settings.encoder or "the default encoder", settings.encoder_fingerprint),
+            hint=f"use the encoder that made them, or make new keys: {command}",
         )
     return encoder
 
@@ -94,13 +122,20 @@ def record_layout(spec: StateSpec, settings: CorpusSettings, vocab_size: int) ->
 class StateReader:
     """Turns stored records into states of a model.
 
+    Args:
+        store: the corpus.
+        settings: its own.
+        backbone: the model that made it.
+        named: what the user called that model, for the error; None when nobody named one.
+
     Raises:
         ForeignStateError: the corpus was made by another model.
     """
 
-    def __init__(self, store: CorpusStore, settings: CorpusSettings, backbone: Backbone) -> None:
-        if store.fingerprint.hex() != backbone.fingerprint:
-            raise foreign(store.fingerprint.hex(), backbone.fingerprint)
+    def __init__(
+        self, store: CorpusStore, settings: CorpusSettings, backbone: Backbone, *, named: str | None = None
+    ) -> None:
+        check_model(store, settings, backbone, named)
         self._spec = backbone.spec
         self._codec = codec_named(settings.codec)
         self._layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
@@ -162,5 +197,5 @@ def refresh_index(store: CorpusStore, encoder_fingerprint: str) -> None:
 def settings_of(store: CorpusStore, wanted: Mapping[str, object] | None = None) -> CorpusSettings:
     """The settings of an open corpus, compared with what a command line asks for."""
     settings = CorpusSettings.from_json(store.settings)
-    settings.check(wanted or {})
+    settings.check(wanted or {}, store.path)
     return settings

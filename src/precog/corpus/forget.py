@@ -109,7 +109,7 @@ def _search(corpus: Path, needles: Needles) -> tuple[int, int, int, int, list[st
         except FileNotFoundError:  # SQLite's log, which goes with the last reader
             continue
         except OSError as error:
-            raise CorpusError("a file of the corpus cannot be read", given=f"{path} ({error.strerror})") from error
+            raise CorpusError(f"a file of the corpus cannot be read: {path} ({error.strerror})") from error
         num_files, num_bytes = num_files + 1, num_bytes + size
         hits |= found
         if found:

@@ -62,7 +62,9 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
         raise InputError("there is nothing to read", given=given, hint="--all reads also what is hidden or ignored")
     store, backbone, encoder = (_open if CorpusFolder(request.corpus).exists else _create)(request)
     with store:
-        return Ingest(store, backbone, encoder, progress=progress).run(found, prune=request.prune)
+        return Ingest(store, backbone, encoder, named=request.model.name, progress=progress).run(
+            found, prune=request.prune
+        )
 
 
 def _outside(found: SourceList, corpus: Path) -> SourceList:
@@ -78,7 +80,7 @@ def _open(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     store = CorpusStore.open(request.corpus, write=True)
     try:
         settings = settings_of(store, request.wanted)
-        return store, open_model(settings, request.model), open_encoder(settings, request.encoder)
+        return store, open_model(settings, request.model), open_encoder(store, settings, request.encoder)
     except BaseException:
         store.close()
         raise

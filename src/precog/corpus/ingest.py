@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import refresh_index, settings_of
+from precog.corpus.corpus import check_model, refresh_index, settings_of
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.sources import has_vanished
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import ReadStates, UnitWriter
 from precog.encoders import Encoder
 from precog.errors import DocumentError, PrecogError
-from precog.state import foreign
 from precog.store import CorpusStore, DocumentInfo
 from precog.store import Document as Row
 from precog.text.chunking.strategy import Strategy, chunk_document
@@ -34,6 +33,7 @@ class Ingest:
         store: a corpus, open to write.
         backbone: the model that made its states, in the corpus's encode mode.
         encoder: the encoder that made its keys.
+        named: what the user called that model, for the error; None when nobody named one.
         progress: told what happens.
 
     Raises:
@@ -41,14 +41,19 @@ class Ingest:
     """
 
     def __init__(
-        self, store: CorpusStore, backbone: Backbone, encoder: Encoder, *, progress: Progress | None = None
+        self,
+        store: CorpusStore,
+        backbone: Backbone,
+        encoder: Encoder,
+        *,
+        named: str | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        if store.fingerprint.hex() != backbone.fingerprint:
-            raise foreign(store.fingerprint.hex(), backbone.fingerprint)
+        self._settings = settings_of(store)
+        check_model(store, self._settings, backbone, named)
         self._store = store
         self._backbone = backbone
         self._encoder = encoder
-        self._settings = settings_of(store)
         self._writer = UnitWriter(store, ReadStates(backbone, self._settings), encoder)
         self._progress = progress or Silent()
         self._report = IngestReport()

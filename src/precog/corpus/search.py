@@ -87,7 +87,7 @@ class Searcher:
             self.settings: CorpusSettings = settings_of(self.store)
             self._encoder: Encoder | None = None
             if retrieval != "bm25" or encoder is not None:
-                self._encoder = open_encoder(self.settings, encoder)
+                self._encoder = open_encoder(self.store, self.settings, encoder)
             self._generation = -1
             self._index = self._load()
             self._opened_as = self._identity()

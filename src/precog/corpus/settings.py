@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 from precog.errors import DamagedCorpusError, UsageError
+from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
 
@@ -15,6 +17,8 @@ _FLAGS = {
     "overlap": "--overlap",
     "strategy": "--strategy",
 }
+_REINDEXED = ("encode_mode", "codec", "layers")
+"""What `precog reindex` can change; the chunks stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +70,23 @@ class CorpusSettings:
         """Plain data, complete."""
         return asdict(self)
 
-    def check(self, wanted: Mapping[str, object]) -> None:
-        """Compares with what a command line asks for; None asks for nothing.
+    def check(self, wanted: Mapping[str, object], corpus: Path) -> None:
+        """Compares with what a command line asks for of a corpus; None asks for nothing.
 
         Raises:
             UsageError: a setting differs.
         """
-        for key, flag in _FLAGS.items():
-            value = wanted.get(key)
-            if value is not None and value != getattr(self, key):
-                hint = "use another folder, or `precog reindex` where only model, encoder or --encode change"
-                raise UsageError(
-                    f"this corpus was made with another {flag}", given=value, expected=getattr(self, key), hint=hint
-                )
+        changed = [key for key in _FLAGS if wanted.get(key) not in (None, getattr(self, key))]
+        if not changed:
+            return
+        hint = "use another folder"
+        if set(changed) <= set(_REINDEXED):
+            options = [word for key in changed for word in (_FLAGS[key], str(wanted[key]))]
+            hint += f", or read the stored text again: {reindex_command(corpus, *options)}"
+        key = changed[0]
+        raise UsageError(
+            f"this corpus was made with another {_FLAGS[key]}",
+            given=wanted[key],
+            expected=getattr(self, key),
+            hint=hint,
+        )

@@ -17,8 +17,9 @@ from precog.corpus.corpus import ModelChoice, StateReader, open_model, settings_
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND, Comparison, Conformance, verify_chunk
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
-from precog.state import LayerSubset
+from precog.state import LayerSubset, titled
 from precog.store import Chunk, CorpusStore
+from precog.store.remedy import states_anew
 
 MOST_QUESTION_TOKENS = 40
 DEFAULT_CHUNKS = 3
@@ -115,8 +116,9 @@ def verify_corpus(
     say = on_step or (lambda _: None)
     with CorpusStore.open(corpus) as store:
         settings = settings_of(store)
-        backbone = open_model(settings, model or ModelChoice())
-        states = StateReader(store, settings, backbone)
+        choice = model or ModelChoice()
+        backbone = open_model(settings, choice)
+        states = StateReader(store, settings, backbone, named=choice.name)
         layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
         chosen = _spread(store, num_chunks)
         question = verification_question(backbone)
@@ -155,7 +157,8 @@ def verify_corpus(
                 violations.append(" ".join(str(record_or_error).split()))
             elif record_or_error.fingerprint != store.fingerprint:
                 violations.append(
-                    f"{location}: fingerprint {record_or_error.fingerprint.hex()[:12]} is another model's"
+                    f"{location} was made by another model, {titled('', record_or_error.fingerprint.hex())}, than "
+                    f"{titled(backbone.card.name, backbone.fingerprint)}; {states_anew(store.path)}"
                 )
     return VerifyReport(
         backbone.card.name,

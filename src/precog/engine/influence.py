@@ -112,7 +112,7 @@ def _ask(backbone: Backbone, batch: StateBatch, probes: Sequence[Probe]) -> tupl
         _, hidden = backbone.read(batch.select(rows), question)
         logits = backbone.logits(hidden)
         if not torch.isfinite(logits).all():
-            raise ModelError("the model's logits are not finite", given=backbone.card.name)
+            raise ModelError(f"the model's logits are not finite: {backbone.card.name}")
         for pair, number in enumerate(numbers):
             one, other = logits[2 * pair], logits[2 * pair + 1]
             mine, yours = probes[number].answers

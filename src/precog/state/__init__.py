@@ -1,8 +1,9 @@
 """States: frozen data that a model produced and that knows nothing of the model."""
 
 from precog.state.batch import StateBatch
-from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, codec_named, foreign
+from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, codec_named
 from precog.state.compose import Composition, compose, softmax_weights
+from precog.state.foreign import foreign, titled
 from precog.state.layers import LayerSubset
 from precog.state.spec import StateSpec
 from precog.state.state import State
@@ -21,4 +22,5 @@ __all__ = [
     "compose",
     "foreign",
     "softmax_weights",
+    "titled",
 ]

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from precog.errors import ForeignStateError, StateError
+from precog.state.foreign import titled
 from precog.state.state import State, stack_decay_time, stack_recurrent
 
 
@@ -44,9 +45,8 @@ class StateBatch:
         first = states[0]
         for state in states:
             if state.fingerprint != first.fingerprint:
-                raise ForeignStateError(
-                    "states of different models cannot be mixed", given=state.fingerprint, expected=first.fingerprint
-                )
+                given, expected = titled("", state.fingerprint), titled("", first.fingerprint)
+                raise ForeignStateError("states of different models cannot be mixed", given=given, expected=expected)
             if state.is_live != first.is_live:
                 raise StateError("live and boundary states cannot be continued together", given=state, expected=first)
         tails = [tail for state in states if (tail := state.tail) is not None]
@@ -81,7 +81,11 @@ class StateBatch:
             StateError: live and boundary rows cannot stand in one batch, nor those of two models.
         """
         if self.fingerprint != other.fingerprint or (self.tail is None) != (other.tail is None):
-            raise StateError("these batches cannot be joined", given=other.fingerprint, expected=self.fingerprint)
+            given, expected = (
+                f"{'boundary' if batch.tail is None else 'live'} states, {titled('', batch.fingerprint)}"
+                for batch in (other, self)
+            )
+            raise StateError("these batches cannot be joined", given=given, expected=expected)
         tail = None if self.tail is None or other.tail is None else torch.cat((self.tail, other.tail), dim=1)
         return StateBatch(
             recurrent=torch.cat((self.recurrent, other.recurrent), dim=1),

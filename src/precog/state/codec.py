@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from precog.errors import DamagedStateError, ForeignStateError, StateError, UsageError
+from precog.errors import DamagedStateError, StateError, UsageError
+from precog.state.foreign import foreign, titled
 from precog.state.layers import LayerSubset
 from precog.state.spec import StateSpec
 from precog.state.state import DecayTime, State
@@ -69,7 +70,7 @@ class Codec(ABC):
         if layers is not None and not layers.is_all:
             reals = reals[list(layers.indices)]
         if not torch.isfinite(reals).all():
-            raise StateError("a state holds values that are not finite", given=state, hint="nothing was stored")
+            raise StateError(f"a state holds values that are not finite: {state}", hint="nothing was stored")
         return self._pack(reals)
 
     def decode(
@@ -107,7 +108,9 @@ class Codec(ABC):
         # a tensor of our own, in few calls: after an encoder has run, each one costs more than the bytes it moves
         copied = raw[:num_real_bytes].view(self._stored_as).reshape(rows, spec.stored_reals_per_layer).copy()
         if not self._all_finite(copied):
-            raise DamagedStateError("an encoded state holds values that are not finite", given=spec.fingerprint)
+            raise DamagedStateError(
+                f"an encoded state holds values that are not finite: {titled('', spec.fingerprint)}"
+            )
         reals = self._unpack(torch.from_numpy(copied), raw[num_real_bytes:])
         if layers is not None and not layers.is_all:
             full = torch.zeros(spec.layers, spec.stored_reals_per_layer)
@@ -196,22 +199,12 @@ def codec_named(name: str) -> Codec:
     return CODECS[name]
 
 
-def foreign(given: str, expected: str) -> ForeignStateError:
-    """The error for a state of another model, with the way out."""
-    return ForeignStateError(
-        "this state was made by another model, tokenizer, config or template",
-        given=f"fingerprint {given}",
-        expected=f"fingerprint {expected}",
-        hint="use the model that made it, or re-encode the stored text: precog reindex",
-    )
-
-
 def _exponents(reals: Tensor) -> NDArray[np.int8]:
     """The least power of two per layer that brings it into FP16's range; 0 wherever it is in range already."""
     largest = reals.abs().amax(dim=1).numpy() if reals.numel() else np.zeros(reals.shape[0], np.float32)
     exponents = np.zeros(len(largest), np.int8)
     if largest.size and largest.max() > _LARGEST:  # rounding would reach FP32's infinity
-        raise StateError("a state is too large for FP16", given=f"{largest.max():g}", hint="store it as fp32")
+        raise StateError(f"a state is too large for FP16: {largest.max():g}", hint="store it as fp32")
     over = largest > FLOAT16_MAX
     if over.any():
         exponents[over] = np.frexp(largest[over] / FLOAT16_MAX)[1]

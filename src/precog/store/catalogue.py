@@ -16,6 +16,7 @@ from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.failure import catalogue_error, guarded, looking
 from precog.store.migrations import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 from precog.store.record import Location
+from precog.store.remedy import keys_anew
 from precog.store.row_builder import Row, bytes_of, chunk_of, damaged, document_of, int_of, keys_of, text_of, to_sql
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo
 from precog.store.seal import seal_of_chunk, seal_of_keys
@@ -39,6 +40,7 @@ class Catalogue:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
+        self._remedy = keys_anew(path.parent.parent)
         self._connection = connection
         self._lock = threading.RLock()
 
@@ -68,7 +70,7 @@ class Catalogue:
             is_file = path.is_file()
         if not is_file:
             hint = "restore it from a backup, or index the documents again into a new folder"
-            raise DamagedCorpusError("the catalogue is missing", given=path, hint=hint)
+            raise DamagedCorpusError(f"the catalogue is missing: {path}", hint=hint)
         options = "mode=rw" if write else "mode=ro"
         if not write and not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
             options = "mode=ro&immutable=1"  # a read-only medium: nobody can be writing
@@ -92,7 +94,7 @@ class Catalogue:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise DamagedCorpusError("the catalogue is damaged", given=f"{path} is not a catalogue of PRECOG")
+            raise DamagedCorpusError(f"the catalogue is damaged: {path} is not a catalogue of PRECOG")
         if version > SCHEMA_VERSION:
             hint = "install a newer version of PRECOG"
             raise CorpusError("the corpus has a newer format", given=version, expected=f"≤ {SCHEMA_VERSION}", hint=hint)
@@ -316,7 +318,7 @@ class Catalogue:
         rows = self._paged(
             f"{_KEYS} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}", [document_id]
         )
-        return (_keys_or_error(row, dim) for row in rows)
+        return (_keys_or_error(row, dim, self._remedy) for row in rows)
 
     def _chunk_rows(self, document_id: int) -> Iterator[Row]:
         sql = f"{_CHUNK} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {_PAGE_OF_ROWS}"
@@ -348,7 +350,7 @@ class Catalogue:
 
     def keys(self, chunk_ids: Sequence[int] | None, dim: int) -> Iterator[ChunkKeys]:
         """Keys of the visible chunks among these, or of all of them by rising id."""
-        return (keys_of(row, dim) for row in self._visible(_KEYS, chunk_ids))
+        return (keys_of(row, dim, self._remedy) for row in self._visible(_KEYS, chunk_ids))
 
     def key_bytes(self, chunk_id: int) -> bytes:
         """The keys of one chunk, float32 little-endian."""
@@ -443,9 +445,9 @@ def _chunk_or_error(row: Row) -> Chunk | DamagedCorpusError:
         return error
 
 
-def _keys_or_error(row: Row, dim: int) -> ChunkKeys | DamagedCorpusError:
+def _keys_or_error(row: Row, dim: int, hint: str) -> ChunkKeys | DamagedCorpusError:
     try:
-        return keys_of(row, dim)
+        return keys_of(row, dim, hint)
     except DamagedCorpusError as error:
         return error
 

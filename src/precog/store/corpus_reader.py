@@ -13,7 +13,8 @@ from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
 from precog.store.layout import RecordLayout
 from precog.store.numbered import CATALOGUE, SEGMENTS
-from precog.store.record import REPAIR, Location, Record
+from precog.store.record import Location, Record
+from precog.store.remedy import states_anew
 from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
 from precog.store.segment import SegmentReader
 
@@ -53,8 +54,8 @@ class CorpusReader:
             if len(self.fingerprint) != _FINGERPRINT_BYTES or not self.corpus_id or self.key_dim < 1:
                 raise ValueError("values out of range")
         except (ValueError, TypeError, AttributeError, StateError, RecursionError) as error:
-            given = folder / CATALOGUE
-            raise DamagedCorpusError("the catalogue lacks the corpus settings", given=given, hint=_ANEW) from error
+            message = f"the catalogue lacks the corpus settings: {folder / CATALOGUE}"
+            raise DamagedCorpusError(message, hint=_ANEW) from error
         catalogue.number("generation")
         self._reader = SegmentReader(folder / SEGMENTS, self.layout)
 
@@ -191,5 +192,5 @@ class CorpusReader:
         if record.content_hash != expected:
             # whole and in its place, but of another time: a segment file from a backup, for instance
             given = f"{record.content_hash.hex()[:12]}, the catalogue says {expected.hex()[:12]}"
-            raise DamagedStateError(f"{location} holds another state", given=given, hint=REPAIR)
+            raise DamagedStateError(f"{location} holds another state: {given}", hint=states_anew(self.path))
         return record

@@ -17,9 +17,9 @@ def storage_error(error: OSError, path: Path | str) -> StorageError:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         hint = "free some space and run the same command again: nothing acknowledged was lost"
-        return StorageError("the disk is full or a quota is reached", given=f"{path} ({reason})", hint=hint)
+        return StorageError(f"the disk is full or a quota is reached: {path} ({reason})", hint=hint)
     hint = "nothing acknowledged was lost; check the disk and its permissions"
-    return StorageError("the disk refuses to be written", given=f"{path} ({reason})", hint=hint)
+    return StorageError(f"the disk refuses to be written: {path} ({reason})", hint=hint)
 
 
 def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
@@ -29,18 +29,18 @@ def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
         return BusyError("the catalogue is in use by another process", given=str(path), hint="try again in a moment")
     if primary == sqlite3.SQLITE_FULL:
         hint = "free some space and run the same command again: nothing acknowledged was lost"
-        return StorageError("the disk is full or a quota is reached", given=str(path), hint=hint)
+        return StorageError(f"the disk is full or a quota is reached: {path}", hint=hint)
     if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         hint = "nothing acknowledged was lost; check the disk, its space and its permissions"
         if getattr(error, "sqlite_errorcode", 0) in _UNWRITTEN:  # a quota looks no different from a broken disk here
-            return StorageError("the disk is full, or refuses the catalogue", given=f"{path} ({error})", hint=hint)
-        return StorageError("the disk refuses the catalogue", given=f"{path} ({error})", hint=hint)
+            return StorageError(f"the disk is full, or refuses the catalogue: {path} ({error})", hint=hint)
+        return StorageError(f"the disk refuses the catalogue: {path} ({error})", hint=hint)
     if "Could not decode to UTF-8" in str(error):
         primary = sqlite3.SQLITE_CORRUPT  # Python's own finding, without a code
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
         hint = "restore it from a backup, or index the documents again into a new folder"
-        return DamagedCorpusError("the catalogue is damaged", given=f"{path} ({error})", hint=hint)
-    return CorpusError("the catalogue refused a statement", given=f"{path} ({error})")
+        return DamagedCorpusError(f"the catalogue is damaged: {path} ({error})", hint=hint)
+    return CorpusError(f"the catalogue refused a statement: {path} ({error})")
 
 
 @contextmanager
@@ -63,4 +63,4 @@ def looking(path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         given = f"{path} ({error.strerror or error})"
-        raise CorpusError("the corpus folder cannot be read", given=given, hint="check its permissions") from error
+        raise CorpusError(f"the corpus folder cannot be read: {given}", hint="check its permissions") from error

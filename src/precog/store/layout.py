@@ -151,7 +151,7 @@ class RecordLayout:
             header
         )
         if crc != zlib.crc32(header[12:SEGMENT_HEADER_BYTES]) or stored != number:
-            raise DamagedCorpusError(f"the header of {name} is damaged", given="checksum or number do not match")
+            raise DamagedCorpusError(f"the header of {name} is damaged: checksum or number do not match")
         if version != FORMAT_VERSION:
             raise DamagedCorpusError(f"{name} has an unknown format", given=version, expected=FORMAT_VERSION)
         note = json.loads(header[_SEGMENT_HEAD.size : _SEGMENT_HEAD.size + note_bytes])

@@ -150,24 +150,21 @@ def relocate(record: bytes, location: Location) -> bytearray:
     return moved
 
 
-def unpack(layout: RecordLayout, location: Location, data: bytes) -> Record:
+def unpack(layout: RecordLayout, location: Location, data: bytes, hint: str | None = None) -> Record:
     """Checks every byte of a record, copying nothing.
 
     Raises:
         DamagedStateError: the bytes are not those that were written at this place.
     """
     if len(data) != layout.record_bytes:
-        raise DamagedStateError(f"{location} is cut short", given=f"{len(data)} bytes", hint=REPAIR)
+        raise DamagedStateError(f"{location} is cut short: {len(data)} bytes", hint=hint)
     magic, crc, version, _, _, segment, slot, *_ = _HEAD.unpack_from(data)
     if magic != RECORD_MAGIC or zlib.crc32(memoryview(data)[8:]) != crc:
-        raise DamagedStateError(f"{location} is damaged", given="its checksum does not match", hint=REPAIR)
+        raise DamagedStateError(f"{location} is damaged: its checksum does not match", hint=hint)
     if version != FORMAT_VERSION or segment != location.segment or slot != location.slot:
         given = f"format {version}, written as {Location(segment, slot)}"
-        raise DamagedStateError(f"{location} is damaged", given=given, hint=REPAIR)
+        raise DamagedStateError(f"{location} is damaged: {given}", hint=hint)
     return Record(layout, data)
-
-
-REPAIR = "run `precog reindex`: it makes every state anew from the stored text"
 
 
 def _sizes(layout: RecordLayout) -> str:

@@ -12,7 +12,6 @@ from precog.store.seal import seal_of_chunk, seal_of_keys
 
 Row = tuple[object, ...]
 _FORGET = "forget the document and index it again (`precog forget`, `precog index`), or restore a backup"
-_REINDEX = "run `precog reindex`: it makes every key anew from the stored text"
 _ANEW = "restore it from a backup, or index the documents again into a new folder"
 
 
@@ -60,7 +59,7 @@ def object_of(value: object) -> dict[str, object]:
 def damaged(what: str, reason: object, hint: str = _ANEW) -> DamagedCorpusError:
     """The error of a row that is not what was written."""
     given = " ".join(str(reason).split())[:200]
-    return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written", given=given, hint=hint)
+    return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written: {given}", hint=hint)
 
 
 def document_of(row: Row) -> Document:
@@ -103,7 +102,7 @@ def chunk_of(row: Row) -> Chunk:
         raise damaged(f"chunk {ordinal} of {_shown(source)}", error, _FORGET) from error
 
 
-def keys_of(row: Row, dim: int) -> ChunkKeys:
+def keys_of(row: Row, dim: int, hint: str) -> ChunkKeys:
     """The keys of a chunk, their checksum compared.
 
     Raises:
@@ -118,7 +117,7 @@ def keys_of(row: Row, dim: int) -> ChunkKeys:
             raise ValueError(f"{count} keys of {len(data)} bytes, {dim} numbers each")
         return ChunkKeys(int_of(number), np.frombuffer(data, "<f4").reshape(count, dim))
     except ValueError as error:
-        raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, _REINDEX) from error
+        raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, hint) from error
 
 
 def _shown(source: object) -> str:

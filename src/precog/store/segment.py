@@ -15,7 +15,8 @@ from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.store.failure import guarded
 from precog.store.layout import SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, RecordLayout
 from precog.store.numbered import SEGMENT_NAME, is_regular
-from precog.store.record import REPAIR, Location, Record, unpack
+from precog.store.record import Location, Record, unpack
+from precog.store.remedy import states_anew
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
 _ZERO_BLOCK = bytes(1 << 20)
@@ -32,6 +33,7 @@ class SegmentReader:
     def __init__(self, folder: Path, layout: RecordLayout) -> None:
         self._folder = folder
         self._layout = layout
+        self._remedy = states_anew(folder.parent.parent)
         self._descriptors: dict[int, int] = {}
         self._lock = threading.Lock()
 
@@ -41,7 +43,7 @@ class SegmentReader:
         try:
             return os.pread(descriptor, self._layout.record_bytes, self._layout.offset(location.slot))
         except OSError as error:
-            raise DamagedStateError(f"{location} cannot be read", given=error.strerror, hint=REPAIR) from error
+            raise DamagedStateError(f"{location} cannot be read: {error.strerror}", hint=self._remedy) from error
 
     def read(self, location: Location) -> Record:
         """Reads and checks one record.
@@ -49,7 +51,7 @@ class SegmentReader:
         Raises:
             DamagedStateError: the bytes are not those that were written, or not there at all.
         """
-        return unpack(self._layout, location, self.read_bytes(location))
+        return unpack(self._layout, location, self.read_bytes(location), self._remedy)
 
     def prefetch(self, locations: Iterable[Location]) -> None:
         """Asks the operating system to start reading these records; returns at once."""
@@ -82,7 +84,7 @@ class SegmentReader:
         except OSError as error:
             given = f"{path} ({error.strerror})"
             raise DamagedStateError(
-                f"{location} cannot be read: its file does not open", given=given, hint=REPAIR
+                f"{location} cannot be read: its file does not open: {given}", hint=self._remedy
             ) from error
         try:
             header = os.pread(descriptor, SEGMENT_HEADER_BYTES, 0)
@@ -90,11 +92,13 @@ class SegmentReader:
                 found = RecordLayout.from_segment_header(header, location.segment)
             except DamagedCorpusError as error:
                 raise DamagedCorpusError(
-                    error.message, given=error.given, expected=error.expected, hint=REPAIR
+                    error.message, given=error.given, expected=error.expected, hint=self._remedy
                 ) from error
             if found != self._layout:
                 message = f"segment {location.segment:06d} was written with another record layout"
-                raise DamagedCorpusError(message, given=found.to_json(), expected=self._layout.to_json(), hint=REPAIR)
+                raise DamagedCorpusError(
+                    message, given=found.to_json(), expected=self._layout.to_json(), hint=self._remedy
+                )
         except BaseException:
             os.close(descriptor)
             raise
@@ -107,6 +111,7 @@ class SegmentWriter:
     def __init__(self, folder: Path, layout: RecordLayout, max_segment_bytes: int) -> None:
         self._folder = folder
         self._layout = layout
+        self._remedy = states_anew(folder.parent.parent)
         self._records_per_segment = max(1, (max_segment_bytes - SEGMENT_HEADER_BYTES) // layout.record_bytes)
         self._counts: dict[int, int] = {}
         self._next_number = 0
@@ -135,7 +140,7 @@ class SegmentWriter:
         with guarded(self._folder):
             if not self._folder.is_dir():
                 if counts and not allow_damaged:
-                    raise DamagedCorpusError("the segment files are missing", given=self._folder, hint=REPAIR)
+                    raise DamagedCorpusError(f"the segment files are missing: {self._folder}", hint=self._remedy)
                 if not counts:
                     self._folder.mkdir(mode=0o700)
             for path in self._folder.iterdir() if self._folder.is_dir() else ():
@@ -154,22 +159,21 @@ class SegmentWriter:
     def _cut_back(self, number: int, acknowledged: int, allow_damaged: bool) -> None:
         path = segment_path(self._folder, number)
         size = path.stat().st_size if path.is_file() else -1
-        what = "cut short"
         if size < 0:
             self._foreign.add(number)
-            given = "it is missing"
+            what = "missing"
         elif _head_of(path) != self._layout.segment_header(number):
             self._foreign.add(number)
-            what, given = "damaged", "its header is another one"
+            what = "damaged: its header is another one"
         elif size < acknowledged:
-            given = f"{size} bytes"
+            what = f"cut short to {size} bytes"
         else:
             if size > acknowledged:
                 os.truncate(path, acknowledged)
             return
         if not allow_damaged:
             message = f"segment {number:06d} is {what}"
-            raise DamagedCorpusError(message, given=given, expected=f"{acknowledged} bytes", hint=REPAIR)
+            raise DamagedCorpusError(message, expected=f"{acknowledged} bytes", hint=self._remedy)
 
     def _is_ours(self, number: int) -> bool:
         return number not in self._foreign and segment_path(self._folder, number).exists()

@@ -89,7 +89,7 @@ def save_checkpoint(
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
-            "the checkpoint could not be written", given=f"{final}: {error}", hint="free some space and resume"
+            f"the checkpoint could not be written: {final}: {error}", hint="free some space and resume"
         ) from error
     before = [path for path in _checkpoints(folder) if path.name < final.name and not path.name.startswith(".")]
     kept = {final, *before[: keep - 1]}
@@ -196,13 +196,12 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda line: No
             refused.append(error)
             continue
         if path != named:
-            why = f"`{LATEST}` names no checkpoint" if named is None else f"{refused[0].message}: {refused[0].given}"
+            why = f"`{LATEST}` names no checkpoint" if named is None else refused[0].message
             say(f"{why}; going on from {path}, the newest that is whole")
         return path
     first = refused[0] if refused else None
     raise TrainingError(
-        "no checkpoint of this run can be used",
-        given=f"{folder / LATEST} names none" if first is None else f"{first.message}: {first.given}",
+        f"no checkpoint of this run can be used: {f'{folder / LATEST} names none' if first is None else first.message}",
         expected=f"{LATEST}, naming a folder step-00000000 that is whole",
         hint=(first and first.hint) or "nothing was deleted: restore it, or choose another --out folder",
     )
@@ -246,8 +245,7 @@ def load_checkpoint(
     except (OSError, ValueError, KeyError, IndexError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TrainingError(
-            "the checkpoint does not fit this run",
-            given=f"{path}: {reason}",
+            f"the checkpoint does not fit this run: {path}: {reason}",
             expected="the same preset, settings and optimiser",
             hint="start a new --out folder, or resume with the settings of the old one",
         ) from error

@@ -26,7 +26,7 @@ from precog.train.data.tokens import PROMPT
 from precog.train.evaluation import evaluate_batches
 from precog.train.examples import Examples, prepare_examples
 from precog.train.lock import RunLock
-from precog.train.loop import Run
+from precog.train.loop import CALLED, Run
 from precog.train.parallel import agreed, alone, join, leave, place_in_world
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, UNLIMITED_BYTES
@@ -182,6 +182,7 @@ def _finetune(
         "data": examples.files,
         "held_out": request.held_out,
         "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
+        CALLED: {"base": card.name},
     }
     run = Run(model.train(), settings, request.out, device, compiled, on_metrics, on_progress, identity, say=say)
     held_out = _held_out_batches(examples, settings)

@@ -76,4 +76,4 @@ def _check_seal(file: Path) -> None:
             return
         raise
     if expected is not None and digest_of(file) != expected:
-        raise TrainingError("the initial weights are damaged", given=f"{file} is not what was written")
+        raise TrainingError(f"the initial weights are damaged: {file} is not what was written")

@@ -18,8 +18,7 @@ class TrainingInterrupted(TrainingError):
 
     def __init__(self, step: int, checkpoint: Path | None) -> None:
         super().__init__(
-            f"interrupted after step {step}",
-            given=None if checkpoint is None else f"saved in {checkpoint}",
+            f"interrupted after step {step}" + ("" if checkpoint is None else f", saved in {checkpoint}"),
             hint="run the same command again to go on from there",
         )
 

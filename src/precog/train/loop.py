@@ -5,6 +5,7 @@ The loop knows batches and a model. It does not know where the data came from, n
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from torch import Tensor
 from precog.backbones.tenns.lora import LoraLinear
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import PrecogError, StorageError, TrainingError
+from precog.state import titled
 from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, named_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
@@ -39,6 +41,9 @@ from precog.train.speed import Speed, body_parameters
 __all__ = ["BAD_BATCH_FILE", "BatchSource", "Run"]
 
 BAD_BATCH_FILE = "bad_batch.json"
+CALLED = "called"
+"""Part of a run's identity that is told and not compared: names of what other parts hold by fingerprint."""
+FINGERPRINT = re.compile(r'"([0-9a-f]{12})[0-9a-f]{52}"')
 NAME_BYTES = 64
 """Room for the name of a checkpoint, which the first process tells the others."""
 
@@ -83,7 +88,8 @@ class Run:
         on_metrics: called with every line of metrics, in the first process.
         on_progress: called after every step with steps done, steps in all, and the latest metrics with the step's own
             loss, in the first process.
-        identity: what else a resumed run must share, such as a fingerprint of the data; plain data.
+        identity: what else a resumed run must share, such as a fingerprint of the data; plain data. Its entry
+            ``called`` names parts that are fingerprints.
         keeps_checkpoints: False writes none.
         say: called with what a person should know, in the first process.
 
@@ -179,17 +185,18 @@ class Run:
 
     def _load(self, path: Path) -> int:
         record = read_record(path)
+        names, theirs = self.record.get(CALLED, {}), record.get(CALLED, {})
         for part, mine in self.record.items():
-            if record.get(part) != mine:
+            if part != CALLED and record.get(part) != mine:
                 raise TrainingError(
                     f"the run to resume has another {part}",
-                    given=_difference(mine, record.get(part)),
-                    expected=_difference(record.get(part), mine),
+                    given=_difference(mine, record.get(part), names.get(part, "")),
+                    expected=_difference(record.get(part), mine, theirs.get(part, "")),
                     hint="pass the same options, or choose another --out folder",
                 )
         window = record.get("window", [])
         if any(len(row) != 2 + 2 * len(NAMES) for row in window):
-            raise TrainingError("the checkpoint is damaged", given=f"{path}: a window of other losses")
+            raise TrainingError(f"the checkpoint is damaged: {path}: a window of other losses")
         average = None if self.average is None else self.average.values
         load_checkpoint(path, self.model, self.optimisers, average)
         self.tokens_seen, self.window = int(record.get("tokens_seen", 0)), list(window)
@@ -237,8 +244,7 @@ class Run:
             self.workers.average_gradients()
         except torch.OutOfMemoryError as error:
             raise TrainingError(
-                "the device is out of memory",
-                given=f"step {step + 1}: {str(error).splitlines()[0]}",
+                f"the device is out of memory in step {step + 1}: {str(error).splitlines()[0]}",
                 hint="lower batch_chunks or stream_rows and raise accumulate by as much, or set recompute=true",
             ) from error
         return torch.stack(losses), torch.stack(scores).sum(0)
@@ -365,7 +371,7 @@ class Run:
             return [], error
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            failure = TrainingError("a batch cannot be made", given=f"step {step + 1}: {reason}")
+            failure = TrainingError(f"a batch cannot be made for step {step + 1}: {reason}")
             failure.__cause__ = error
             return [], failure
 
@@ -439,8 +445,8 @@ class Run:
                 kept = named_checkpoint(self.out)
                 saved = "no checkpoint was written yet" if kept is None else f"the last good checkpoint is {kept}"
                 raise TrainingError(
-                    "the loss is not finite",
-                    given=f"step {step + 1}, loss {loss}, gradient norm {norm}, micro-batch {batches[0]['summary']}",
+                    f"the loss is not finite: step {step + 1}, loss {loss}, gradient norm {norm}, "
+                    f"micro-batch {batches[0]['summary']}",
                     hint=f"see {path}; lower lr or inspect the data; {saved}",
                 )
         raise AssertionError("one process has raised")
@@ -469,8 +475,10 @@ class _Averaged:
         self._inside.__exit__(*raised)
 
 
-def _difference(mine: Any, other: Any) -> str:
-    """What one value has that another has not, as JSON."""
+def _difference(mine: Any, other: Any, name: str) -> str:
+    """What one value has that another has not, as JSON; fingerprints in short, one of its own with its name."""
+    if isinstance(mine, str) and FINGERPRINT.fullmatch(f'"{mine}"'):
+        return titled(name, mine)
     if isinstance(mine, dict) and isinstance(other, dict):
         mine = {key: value for key, value in mine.items() if key not in other or other[key] != value}
-    return json.dumps(mine, sort_keys=True, default=str)
+    return FINGERPRINT.sub(r'"\1"', json.dumps(mine, sort_keys=True, default=str))

@@ -144,7 +144,7 @@ def score(
         cross_entropy: summed cross-entropy of (logits, targets); a compiled one is faster.
         use_state: False starts questions from a zero state: what the mask alone gives away.
     """
-    read = _grouped_pass(model, batch.context, batch.context_length, None, batch.short_chunks, dtype)
+    read = _read(model, batch.context, batch.context_length, None, dtype)
     zero = read.hidden.new_zeros((), dtype=torch.float32)
     context = recite = question = (zero, zero)
     if weights.context:
@@ -163,7 +163,7 @@ def score(
             logits = model.logits(again.hidden.flatten(0, 1))
             recite = (cross_entropy(logits, targets.flatten()), (targets >= 0).sum())
     state = varied_states(model, batch, states, time) if use_state else torch.zeros_like(states[:, batch.owner])
-    asked = _grouped_pass(model, batch.questions, batch.row_length, state, batch.short_rows, dtype)
+    asked = _read(model, batch.questions, batch.row_length, state, dtype)
 
     rows, width = batch.questions.shape
     position = torch.arange(width, device=batch.questions.device)[None]
@@ -206,28 +206,16 @@ def score(
     return Scores(context, recite, question, answer, grounded, exact, row_losses, misses)
 
 
-def _grouped_pass(
+def _read(
     model: TennsModel,
     tokens: Int64[Tensor, "B T"],
     lengths: Int64[Tensor, " B"],
     state: Tensor | None,
-    short: tuple[int, int] | None,
     dtype: torch.dtype | None,
 ) -> Pass:
-    """One pass over rows sorted by length; the short ones apart, so that they are not padded to the longest."""
-    if state is None:  # a state of zeros: every pass of a width runs the same compiled code
+    """One pass over padded rows; from a state of zeros when None, so that every pass runs the same compiled code."""
+    if state is None:
         config = model.config
         state = torch.zeros(config.layers, len(tokens), config.state_reals, device=tokens.device)
         state = state.double() if dtype is None and model.embedding.weight.dtype == torch.float64 else state
-    if short is None:
-        return model(tokens, state=state, lengths=lengths, dtype=dtype)  # type: ignore[no-any-return]  # nn.Module
-    n, width = short
-    head = model(tokens[:n, :width], state=state[:, :n], lengths=lengths[:n], dtype=dtype)
-    rest = model(tokens[n:], state=state[:, n:], lengths=lengths[n:], dtype=dtype)
-    padded = functional.pad(head.hidden, (0, 0, 0, tokens.shape[1] - width))
-    return Pass(
-        torch.cat((padded, rest.hidden)),
-        torch.cat((head.state, rest.state), dim=1),
-        torch.cat((head.tail, rest.tail), dim=1),
-        torch.cat((head.decay_time, rest.decay_time), dim=1),
-    )
+    return model(tokens, state=state, lengths=lengths, dtype=dtype)  # type: ignore[no-any-return]  # nn.Module

@@ -74,9 +74,7 @@ def join(device: torch.device) -> torch.device:
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise UsageError(
-                "the processes do not find each other", given=reason, hint="start with torchrun"
-            ) from error
+            raise UsageError(f"the processes do not find each other: {reason}", hint="start with torchrun") from error
     return device
 
 
@@ -184,8 +182,7 @@ def kind_of(
     if wanted == "fsdp":
         if world == 1:
             raise TrainingError(
-                "parallel=fsdp needs several processes",
-                given="one process",
+                "parallel=fsdp needs several processes, not one",
                 hint="start with: torchrun --nproc-per-node 4 -m precog train …",
             )
         if optimiser != "adamw":

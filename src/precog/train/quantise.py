@@ -133,7 +133,7 @@ def check_table_fits(source: Path, embedding: str, shard_bytes: int) -> None:
             "the embedding table is larger than a weight file may be",
             given=f"{num_bytes} bytes as {embedding}",
             expected=f"at most {shard_bytes}",
-            hint="take --embedding int4:128, or a larger --shard-mb",
+            hint="take --embedding int4:32, or a larger --shard-mb",
         )
 
 
@@ -185,7 +185,7 @@ class _Work:
     def weight(self, key: str) -> Tensor:
         weight = unpack_checked(key, self.stored[key], self.shapes[key], self.card)
         if not torch.isfinite(weight).all():
-            raise ModelError("weights are not finite", given=key)
+            raise ModelError(f"weights are not finite: {key}")
         return weight
 
     def keep(self, key: str, weight: Tensor, moments: Tensor | None = None) -> None:

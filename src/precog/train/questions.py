@@ -44,8 +44,6 @@ class QuestionBatch:
         joined: [R] True where the other state comes first and the own one is appended (rule ``concat``).
         counted: [R] False where a row stands a second time and is scored no more; None where all are scored.
         answers: where every answer token stands; found on the device when None, which waits for it.
-        short_chunks, short_rows: (n, width): the first n of them, sorted by length, hold at most ``width`` tokens and
-            are read as a batch of their own; None where they do not.
     """
 
     context: Int64[Tensor, "B T"]
@@ -63,8 +61,6 @@ class QuestionBatch:
     joined: Bool[Tensor, " R"] | None = None
     counted: Bool[Tensor, " R"] | None = None
     answers: "AnswerTokens | None" = None
-    short_chunks: tuple[int, int] | None = None
-    short_rows: tuple[int, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +108,7 @@ def answer_tokens(
 
 @dataclasses.dataclass(frozen=True)
 class Variation:
-    """How a batch is varied and cut; shares are of the rows, or of the chunks where it says so.
+    """How a batch is varied; shares are of the rows, or of the chunks where it says so.
 
     Attributes:
         unanswerable: rows asked of another chunk of the batch.
@@ -124,8 +120,6 @@ class Variation:
         each_once: rows that a batch marks as no longer valid are not scored.
         answer_tokens_per_row: scored answer tokens are filled up to so many times the rows, so that shapes do not
             change; 0 for no filling.
-        short_chunk_share, short_chunk_tokens: that share of the chunks, the shortest, is read at that width.
-        short_row_share, short_row_tokens: the same for question rows.
     """
 
     unanswerable: float = 0.0
@@ -136,13 +130,9 @@ class Variation:
     num_layers: int = 1
     each_once: bool = False
     answer_tokens_per_row: int = 0
-    short_chunk_share: float = 0.0
-    short_chunk_tokens: int = 0
-    short_row_share: float = 0.0
-    short_row_tokens: int = 0
 
     def plain(self) -> "Variation":
-        """Cut in the same way, nothing varied, every row scored once: for evaluation."""
+        """The same shapes, nothing varied, every row scored once: for evaluation."""
         return dataclasses.replace(
             self, unanswerable=0.0, twice=0.0, rounded=0.0, layers=0.0, composed=0.0, each_once=True
         )
@@ -208,17 +198,8 @@ def place(arrays: Batch, device: torch.device, variation: Variation, seed: tuple
         answers=AnswerTokens(
             move(found.rows), move(found.offsets), move(found.targets), move(found.present), found.longest
         ),
-        short_chunks=_short(
-            arrays["context_len"][by_length], variation.short_chunk_share, variation.short_chunk_tokens
-        ),
-        short_rows=_short(row_length, variation.short_row_share, variation.short_row_tokens),
         **varied,
     )
-
-
-def _short(lengths: NDArray[np.integer], share: float, width: int) -> tuple[int, int] | None:
-    count = int(share * len(lengths))
-    return (count, width) if count and lengths[count - 1] <= width else None
 
 
 def _kept_layers(layers: int, chosen: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -48,7 +48,7 @@ def kind_of(batch: QuestionBatch, weights: LossWeights) -> tuple[object, ...]:
     longest = None if batch.answers is None else batch.answers.longest
     shapes = tuple(tuple(tensor.shape) for tensor in tensors_of(batch))
     computed = tuple(bool(getattr(weights, name)) for name in LOSSES)
-    return shapes, longest, batch.short_chunks, batch.short_rows, computed, weights.context_share
+    return shapes, longest, computed, weights.context_share
 
 
 def _copy(batch: QuestionBatch) -> QuestionBatch:
@@ -59,7 +59,7 @@ def _copy(batch: QuestionBatch) -> QuestionBatch:
     answers = None
     if batch.answers is not None:
         answers = dataclasses.replace(batch.answers, **cloned(batch.answers))  # type: ignore[arg-type]  # tensors only
-    return dataclasses.replace(batch, answers=answers, **cloned(batch))  # type: ignore[arg-type]  # tensors only
+    return dataclasses.replace(batch, answers=answers, **cloned(batch))
 
 
 class Recorder:

@@ -33,7 +33,7 @@ def round_compensated(
     if not scheme.startswith("int4"):
         return pack(weight, scheme)
     if not torch.isfinite(weight).all() or not torch.isfinite(moments).all():
-        raise ModelError("weights or their inputs are not finite", given=f"a {tuple(weight.shape)} matrix")
+        raise ModelError(f"weights or their inputs are not finite: a {tuple(weight.shape)} matrix")
     rows, columns = weight.shape
     size = group_size(scheme, columns)
     w = weight.detach().cpu().double().clone()

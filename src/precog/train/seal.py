@@ -53,21 +53,20 @@ def read_record(folder: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict):
-            raise TrainingError("the checkpoint is damaged", given=f"{path}: no JSON object")
+            raise TrainingError(f"the checkpoint is damaged: {path}: no JSON object")
         if SEAL not in record and FILES not in record and "settings" in record:
             raise TrainingError(
-                "the checkpoint was written without digests",
-                given=folder,
+                f"the checkpoint was written without digests: {folder}",
                 hint=f"start another --out folder from its weights: --initial {folder / 'model.safetensors'}",
             )
         is_whole = record.get(SEAL) == sealed(record)[SEAL]
     except (OSError, ValueError, RecursionError) as error:
         reason = str(error) or type(error).__name__
-        raise TrainingError("the checkpoint is damaged", given=f"{path}: {reason}") from error
+        raise TrainingError(f"the checkpoint is damaged: {path}: {reason}") from error
     if not is_whole:
-        raise TrainingError("the checkpoint is damaged", given=f"{path} is not what was written")
+        raise TrainingError(f"the checkpoint is damaged: {path} is not what was written")
     if (wrong := _wrong(record, folder.name)) is not None:
-        raise TrainingError("the checkpoint is damaged", given=f"{path}: {wrong} {record.get(wrong)!r:.80}")
+        raise TrainingError(f"the checkpoint is damaged: {path}: {wrong} {record.get(wrong)!r:.80}")
     return record
 
 
@@ -106,8 +105,8 @@ def verify(folder: Path) -> dict[str, Any]:
             found = list(pool.map(digest_of, (folder / name for name in files)))
     except OSError as error:
         given = f"{error.filename}: {error.strerror}"
-        raise TrainingError("the checkpoint is damaged", given=given) from error
+        raise TrainingError(f"the checkpoint is damaged: {given}") from error
     for (name, expected), digest in zip(files.items(), found, strict=True):
         if digest != expected:
-            raise TrainingError("the checkpoint is damaged", given=f"{folder / name} is not what was written")
+            raise TrainingError(f"the checkpoint is damaged: {folder / name} is not what was written")
     return record

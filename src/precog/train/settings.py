@@ -16,8 +16,6 @@ SHARES = (
     "augment_rounded",
     "augment_layers",
     "augment_composed",
-    "short_chunk_share",
-    "short_row_share",
 )
 WEIGHTS = (
     "context_weight",
@@ -41,7 +39,6 @@ MAX_ROWS, MAX_STREAM = 1 << 20, 1 << 26
 """Question rows, and stream tokens, of a micro-batch."""
 MAX_COUNT = (1 << 31) - 1
 MAX_SEED = (1 << 63) - 1
-WIDTHS = ("short_chunk_tokens", "short_row_tokens")
 
 
 def _check_range(name: str, value: object, is_inside: bool, expected: str) -> None:
@@ -100,8 +97,6 @@ class TrainSettings:
         twice: share of the chunks that are read twice.
         augment_rounded, augment_layers, augment_composed: shares of question rows that start from a state rounded to
             16, 8 or 4 bits, from some of its layers, or from a composition with another chunk's state.
-        short_chunk_share, short_chunk_tokens, short_row_share, short_row_tokens: the shortest chunks and rows of a
-            batch are read at this width where they fit, so that they are not padded to the longest.
         recorded: forward and backward pass of question batches are recorded as a CUDA graph and replayed, which spares
             a small model the time its kernels take to be launched.
         seed: of the weights and the data order.
@@ -140,10 +135,6 @@ class TrainSettings:
     augment_rounded: float = 0.0
     augment_layers: float = 0.0
     augment_composed: float = 0.0
-    short_chunk_share: float = 0.0
-    short_chunk_tokens: int = 0
-    short_row_share: float = 0.0
-    short_row_tokens: int = 0
     recorded: bool = False
     seed: int = 0
     save_every_steps: int = 0
@@ -157,7 +148,7 @@ class TrainSettings:
         rows, tokens = self.batch_chunks * self.questions_per_chunk, self.stream_rows * self.stream_tokens
         _check_range("batch_chunks × questions_per_chunk", rows, rows <= MAX_ROWS, f"at most {MAX_ROWS}")
         _check_range("stream_rows × stream_tokens", tokens, tokens <= MAX_STREAM, f"at most {MAX_STREAM}")
-        for name in ("warmup_steps", *EVERY, *WIDTHS):
+        for name in ("warmup_steps", *EVERY):
             _check_range(name, getattr(self, name), 0 <= getattr(self, name) <= MAX_COUNT, f"0 to {MAX_COUNT}")
         _check_range("seed", self.seed, 0 <= self.seed <= MAX_SEED, f"0 to {MAX_SEED}")
         for name in ("lr", "clip", "embedding_lr_scale", "decay_fraction"):
@@ -169,7 +160,7 @@ class TrainSettings:
         _check_range("ema", self.ema, 0 <= self.ema < 1, "0 ≤ decay < 1")
 
     def variation(self, num_layers: int) -> Variation:
-        """How batches of questions are varied and cut."""
+        """How batches of questions are varied."""
         return Variation(
             unanswerable=self.unanswerable,
             twice=self.twice,
@@ -178,10 +169,6 @@ class TrainSettings:
             composed=self.augment_composed,
             num_layers=num_layers,
             answer_tokens_per_row=RECORDED_ANSWER_TOKENS if self.recorded else 0,
-            short_chunk_share=self.short_chunk_share,
-            short_chunk_tokens=self.short_chunk_tokens,
-            short_row_share=self.short_row_share,
-            short_row_tokens=self.short_row_tokens,
         )
 
     @classmethod

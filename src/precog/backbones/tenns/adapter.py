@@ -6,6 +6,7 @@ states and those of the base are never taken for each other.
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -21,6 +22,7 @@ from precog.backbones.tenns.lora import LoraSettings, apply_tensors
 from precog.backbones.tenns.model import TennsModel
 from precog.backbones.tenns.target import check_one_kind, written
 from precog.errors import ModelError
+from precog.state import titled
 
 CARD_FILE, WEIGHTS_FILE = "adapter.json", "adapter.safetensors"
 FORMAT_VERSION = 1
@@ -193,11 +195,13 @@ def apply_adapter(folder: Path, base: TennsModel, base_card: ModelCard) -> tuple
     card = read_adapter_card(folder)
     found = base_fingerprint(base_card, base)
     if found != card.base_fingerprint:
+        merge = shlex.join(["precog", "train", "merge", str(folder), "--base"])
         raise ModelError(
             "this adapter was made for another model",
-            given=f"{base_card.name}, fingerprint {found}",
-            expected=f"{card.base}, fingerprint {card.base_fingerprint}",
-            hint=f"name its base, or train an adapter for {base_card.name}: precog train lora --model …",
+            given=titled(base_card.name, found),
+            expected=titled(card.base, card.base_fingerprint),
+            hint=f"merge it with its own base ({merge} DIR --out DIR), or train one for {base_card.name}: "
+            "precog train lora --model DIR --data FILE",
         )
     tensors: dict[str, Tensor] = {}
     path = folder / WEIGHTS_FILE

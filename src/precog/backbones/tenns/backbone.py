@@ -200,7 +200,7 @@ class TennsBackbone:
         """
         for state in states:
             if state.fingerprint != self.fingerprint:
-                raise foreign(state.fingerprint, self.fingerprint)
+                raise foreign(state.fingerprint, self.fingerprint, self.card.name)
             state.check(self.spec)
         return StateBatch.of(states, self.device)
 
@@ -300,7 +300,7 @@ class TennsBackbone:
 
     def _check(self, batch: StateBatch, tokens: Tensor) -> None:
         if batch.fingerprint != self.fingerprint:
-            raise foreign(batch.fingerprint, self.fingerprint)
+            raise foreign(batch.fingerprint, self.fingerprint, self.card.name)
         if len(batch) != tokens.shape[0]:
             raise StateError("one row of tokens per state", given=tokens.shape[0], expected=len(batch))
         if batch.tail is None:

@@ -80,20 +80,6 @@ class LoraLinear(Linear):
         update = functional.linear(functional.linear(kept, self.down.to(x.dtype)), self.up.to(x.dtype))
         return super().forward(x) + update * self.scale
 
-    @torch.no_grad()
-    def merged(self) -> Linear:
-        """A plain layer that computes the same."""
-        plain = Linear(self.in_features, self.out_features, bias=self.bias is not None, device="meta")
-        update = low_rank(self.down, self.up, self.scale)
-        plain.weight = nn.Parameter((self.weight.float() + update).to(self.weight.dtype))
-        plain.bias = self.bias
-        return plain
-
-
-def low_rank(down: Tensor, up: Tensor, scale: float) -> Tensor:
-    """The FP32 matrix scale · B A [out, in]."""
-    return (up.float() @ down.float()) * scale
-
 
 def targeted(model: TennsModel, targets: tuple[str, ...]) -> dict[str, Linear]:
     """The matrices of the blocks that patterns name, by their place in the model.
@@ -131,15 +117,8 @@ def add_lora(model: TennsModel, settings: LoraSettings, seed: int = 0) -> TennsM
     model.requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for name, layer in found.items():
-        _replace(model, name, LoraLinear(layer, settings, generator))
-    return model
-
-
-def merge_lora(model: TennsModel) -> TennsModel:
-    """The same model, in place, with its adapters added to the weights they stand beside."""
-    for name, layer in list(model.named_modules()):
-        if isinstance(layer, LoraLinear):
-            _replace(model, name, layer.merged())
+        parent, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(parent), attribute, LoraLinear(layer, settings, generator))
     return model
 
 
@@ -172,12 +151,7 @@ def apply_tensors(model: TennsModel, settings: LoraSettings, tensors: Mapping[st
             given = f"{name}: {tuple(down.shape)}, {tuple(up.shape)}, {up.dtype}"
             raise ModelError("the adapter does not fit the model", given=given, expected=f"FP32 {shapes}")
         if not (torch.isfinite(down).all() and torch.isfinite(up).all()):
-            raise ModelError("an adapter's weights are not finite", given=name)
+            raise ModelError(f"an adapter's weights are not finite: {name}")
         weight = layer.weight
-        weight.copy_(weight.float() + low_rank(down, up, settings.scale).to(weight.device))
+        weight.copy_(weight.float() + (up @ down * settings.scale).to(weight.device))
     return model
-
-
-def _replace(model: TennsModel, name: str, layer: Linear) -> None:
-    parent, _, attribute = name.rpartition(".")
-    setattr(model.get_submodule(parent), attribute, layer)

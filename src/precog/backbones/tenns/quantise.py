@@ -33,23 +33,19 @@ def pack(weight: Tensor, scheme: str, importance: Tensor | None = None) -> dict[
         raise ModelError("no such quantisation", given=scheme, expected=", ".join(SCHEMES))
     weight = weight.detach().float().cpu()
     if not torch.isfinite(weight).all():
-        raise ModelError("weights are not finite", given=f"a {tuple(weight.shape)} matrix")
+        raise ModelError(f"weights are not finite: a {tuple(weight.shape)} matrix")
     if scheme == "fp32":
         return {"": weight.contiguous()}
     if scheme == "bf16":
         narrow = weight.to(torch.bfloat16).contiguous()
         if not torch.isfinite(narrow).all():  # the largest FP32 numbers round up to BF16's infinity
-            raise ModelError(
-                "weights are too large for BF16", given=f"{weight.abs().max():g}", hint="keep them in fp32"
-            )
+            raise ModelError(f"weights are too large for BF16: {weight.abs().max():g}", hint="keep them in fp32")
         return {"": narrow}
     if scheme == "int8":
         scale = (weight.abs().amax(1, keepdim=True) / 127).clamp_min(torch.finfo(torch.float32).tiny)
         q = (weight / scale).round().clamp(-127, 127)
         if not torch.isfinite(q * scale).all():  # a scale that was rounded up makes the largest weight infinite
-            raise ModelError(
-                "weights are too large for INT8", given=f"{weight.abs().max():g}", hint="keep them in fp32"
-            )
+            raise ModelError(f"weights are too large for INT8: {weight.abs().max():g}", hint="keep them in fp32")
         return {".int8": q.to(torch.int8), ".scale": scale}
     rows, columns = weight.shape
     size = group_size(scheme, columns)
@@ -115,7 +111,7 @@ def best_scale(grouped: Tensor, importance: Tensor | None = None) -> Tensor:
     def offer(scale: Tensor) -> None:
         nonlocal best, least
         if not torch.isfinite(scale).all():
-            raise ModelError("weights are too large for INT4", given=f"{signed.abs().max():g}")
+            raise ModelError(f"weights are too large for INT4: {signed.abs().max():g}")
         errors = (round4(grouped, scale) * scale.to(grouped.dtype) - grouped).square()
         error = (errors if importance is None else errors * importance).sum(2, keepdim=True)
         better = error < least

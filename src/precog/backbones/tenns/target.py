@@ -119,7 +119,7 @@ def written(folder: Path, kind: str, *, replace: bool) -> Iterator[Path]:
             sync(path)
         _publish(temporary, folder, kind, replace=replace)
     except (OSError, SafetensorError) as error:
-        raise StorageError(f"the {kind} could not be written", given=f"{folder}: {error}") from error
+        raise StorageError(f"the {kind} could not be written: {folder}: {error}") from error
     finally:
         if descriptor >= 0:
             os.close(descriptor)

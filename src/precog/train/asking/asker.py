@@ -13,6 +13,7 @@ from precog.backbones.tenns.adapter import base_fingerprint
 from precog.backbones.tenns.checkpoint import CARD_FILE
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import TrainingError
+from precog.state import titled
 from precog.train.asking.request import TRAIN, AskRequest
 from precog.train.asking.turned import ASKING, ReversedBatches
 from precog.train.data.batches import MixtureEntry, QuestionBatches
@@ -24,6 +25,7 @@ from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, export
 
 ASKER_FOLDER = "asker"
+BASE_NAME = "base_name"
 
 
 def default_settings(values: dict[str, Any], device: torch.device, world: int = 1) -> TrainSettings:
@@ -80,11 +82,11 @@ def is_trained(folder: Path, request: AskRequest, card: ModelCard, judge: TennsM
         _, found = load_network(folder)
         wanted = _asker_notes(request, card, judge)
         for key, value in wanted.items():
-            if found.notes.get(key) != value:
+            if (other := found.notes.get(key)) != value:
                 raise TrainingError(
                     f"the asker that is there has another {key}",
-                    given=value,
-                    expected=found.notes.get(key),
+                    given=titled(card.name, value) if key == "base" else value,
+                    expected=titled(str(found.notes.get(BASE_NAME, "")), str(other)) if key == "base" else other,
                     hint="pass the same options, choose another --out, or give it with --asker",
                 )
     return True
@@ -112,5 +114,5 @@ def train_asker(
         identity = {"asker": notes}
         run = Run(model, request.settings, out, device, compiled, on_progress=on_training, identity=identity)
     last = run.train(ReversedBatches(source, Pieces()))
-    export(run, out / MODEL_FOLDER, f"{card.name}-asker", notes)
+    export(run, out / MODEL_FOLDER, f"{card.name}-asker", {**notes, BASE_NAME: card.name})
     return last

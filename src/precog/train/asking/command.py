@@ -18,6 +18,7 @@ import torch
 from precog.backbones.registry import load_network
 from precog.backbones.tenns.adapter import base_fingerprint
 from precog.errors import TrainingError, UsageError
+from precog.state import titled
 from precog.train.asking.asker import ASKER_FOLDER, contents, is_trained, train_asker
 from precog.train.asking.request import TRAIN, VAL, AskRequest
 from precog.train.asking.sample import ready
@@ -26,6 +27,7 @@ from precog.train.asking.writer import Writer
 from precog.train.data.rows import PreparedSet
 from precog.train.finetune import check_form
 from precog.train.lock import RunLock
+from precog.train.loop import CALLED
 from precog.train.mixture import prepared_sets
 from precog.train.parallel import agreed, alone, join, leave, place_in_world
 from precog.train.start import MODEL_FOLDER
@@ -108,7 +110,8 @@ def _ask(
                 given=folder,
                 expected="a model that `precog train ask` has trained, in the folder asker/model",
             )
-        _check_run(request, sets, base_fingerprint(card, judge), base_fingerprint(asker_card, asker))
+        models = {"judge": base_fingerprint(card, judge), "asker": base_fingerprint(asker_card, asker)}
+        _check_run(request, sets, models, {"judge": card.name, "asker": asker_card.name})
     dtype = torch.bfloat16 if request.settings.dtype == "bfloat16" else torch.float32
     writer = Writer(request, ready(asker.to(device), dtype), ready(judge.to(device), dtype), device, dtype)
     result: dict[str, Any] = {"name": request.name, "model": card.name, "asker": str(folder), "training": trained}
@@ -159,16 +162,23 @@ def _opened(request: AskRequest, vocabulary: int) -> dict[str, PreparedSet]:
     return sets
 
 
-def _check_run(request: AskRequest, sets: dict[str, PreparedSet], judge: str, asker: str) -> None:
+def _check_run(
+    request: AskRequest, sets: dict[str, PreparedSet], models: dict[str, str], called: dict[str, str]
+) -> None:
     """Compare with what the finished slices were made from; the first process writes it down where there are none.
+
+    Args:
+        request: what was asked for.
+        sets: by part of the data.
+        models: fingerprints of judge and asker.
+        called: their names, which are told and not compared.
 
     Raises:
         TrainingError: they were made from something else.
     """
     mine = {
         "format": FORMAT,
-        "judge": judge,
-        "asker": asker,
+        **models,
         "about": request.about,
         "asking": asdict(request.asking),
         "dtype": request.settings.dtype,
@@ -180,18 +190,20 @@ def _check_run(request: AskRequest, sets: dict[str, PreparedSet], judge: str, as
     except FileNotFoundError:
         found = None
     except (OSError, ValueError) as error:
-        raise TrainingError("the run to resume is damaged", given=f"{path}: {error}", hint="remove it") from error
+        raise TrainingError(f"the run to resume is damaged: {path}: {error}", hint="remove it") from error
     if found is None:
         if place_in_world()[0] == 0:
             temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            temporary.write_text(json.dumps(mine, indent=1), encoding="utf-8")
+            temporary.write_text(json.dumps({**mine, CALLED: called}, indent=1), encoding="utf-8")
             temporary.replace(path)
         return
-    for key in mine:
-        if found.get(key) != mine[key]:
+    theirs = found.get(CALLED, {})
+    for key, value in mine.items():
+        if (other := found.get(key)) != value:
+            is_model = key in models
             raise TrainingError(
                 f"the questions that are there were made with another {key}",
-                given=mine[key],
-                expected=found.get(key),
+                given=titled(called[key], models[key]) if is_model else value,
+                expected=titled(theirs.get(key, ""), str(other)) if is_model else other,
                 hint="pass the same options, or choose another --name or --out",
             )

@@ -263,8 +263,6 @@ def _judged(
             row_length=put(ends),
             owner=put(place[owner[by_end]]),
             answerable=torch.ones(len(rows), dtype=torch.bool, device=device),
-            short_chunks=_shorter(sizes),
-            short_rows=_shorter(ends),
         ),
         LossWeights(context=0.0, question=0.0),
         dtype,
@@ -272,9 +270,3 @@ def _judged(
     back = np.argsort(by_end)
     likely = torch.exp(-found.row_losses).float().cpu().numpy()[back]
     return likely, (found.row_misses == 0).cpu().numpy()[back]
-
-
-def _shorter(lengths: NDArray[np.int64]) -> tuple[int, int] | None:
-    """The shorter half of sorted lengths and its width, where that saves anything."""
-    half = len(lengths) // 2
-    return (half, int(lengths[half - 1])) if half and lengths[half - 1] < lengths[-1] else None

@@ -34,8 +34,7 @@ class AskingInterrupted(TrainingError):
 
     def __init__(self, work: Path) -> None:
         super().__init__(
-            "interrupted",
-            given=f"finished slices are in {work}",
+            f"interrupted, finished slices are in {work}",
             hint="run the same command again to go on from there",
         )
 
@@ -81,7 +80,7 @@ class Writer:
             if found is None or not len(found):
                 if part == TRAIN:
                     told = ", ".join(f"{name} {count}" for name, count in result["refused"].items() if count)
-                    raise TrainingError("no question stayed", given=told or "no slice was finished in time")
+                    raise TrainingError(f"no question stayed: {told or 'no slice was finished in time'}")
                 say("no held-out question stayed")
                 return result
             columns = columns_of(prepared, found, asking.seed, request.plain)
@@ -137,8 +136,7 @@ class Writer:
             )
         except torch.OutOfMemoryError as error:
             raise TrainingError(
-                "the device is out of memory",
-                given=str(error).splitlines()[0],
+                f"the device is out of memory: {str(error).splitlines()[0]}",
                 hint="lower --slice-chunks; finished slices of another size are not used",
             ) from error
 
