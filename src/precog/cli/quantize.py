@@ -25,7 +25,9 @@ def quantize(
         str, typer.Option(metavar="SCHEME", help="int4:32|64|128|channel, int8, bf16 or fp32.")
     ] = "int4:128",
     embedding: Annotated[str, typer.Option(metavar="SCHEME", help="The same, of embeddings and output head.")] = "int8",
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new model.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Of the new model.", show_default=False)
+    ] = None,
     chunk_tokens: Annotated[
         int | None,
         typer.Option(
