@@ -200,7 +200,7 @@ def test_several_turns_of_one_voice_are_one_and_a_chunk_of_one_long_turn_opens_w
     ("text", "said"),
     [
         ("", "no known form"),
-        ('{"text": "A mill."}', "holds plain text"),
+        ('{"text": "A mill."}', "holds no examples"),
         ('{"messages": [{"role": "user"}]}', "object of another form"),
         ('{"messages": []}\n{"text": "x"}', "object 2"),
         ("[1, 2]", "no known form"),
@@ -215,6 +215,13 @@ def test_files_that_are_no_examples(tmp_path: Path, text: str, said: str) -> Non
     with pytest.raises(InputError, match=said):
         prepare_examples([path], tmp_path / "data")
     assert not (tmp_path / "data" / "train" / "examples").exists()
+
+
+def test_a_document_is_no_file_of_examples(tmp_path: Path) -> None:
+    path = tmp_path / "x.pdf"
+    path.write_bytes(b"%PDF")
+    with pytest.raises(InputError, match=r"this file holds no examples; given: .*x\.pdf; expected: SQuAD"):
+        only_conversations([path])
 
 
 def test_too_few_examples(tmp_path: Path) -> None:

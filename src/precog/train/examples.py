@@ -18,6 +18,7 @@ import numpy as np
 
 from precog.errors import InputError, TrainingError
 from precog.train.conversation import Said, conversation_columns, read_roles
+from precog.train.data.documents import form
 from precog.train.data.folder import kind_of
 from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, Kind, Passage, PreparedSet, write_columns
 from precog.train.data.squad import Paragraph, plain, read_squad, squad_passages
@@ -89,9 +90,9 @@ def prepare_examples(paths: Sequence[Path], folder: Path, *, share: float = 0.1,
 
 
 def _form(path: Path) -> str:
-    kind = kind_of(path)
+    kind = kind_of(path) if form(path) in (".json", ".jsonl") else "text"
     if kind == "text":
-        raise InputError("a file of examples holds plain text", given=path, expected=_FORMS)
+        raise InputError("this file holds no examples", given=path, expected=_FORMS)
     return kind
 
 

@@ -104,7 +104,7 @@ def test_documents_are_held_out_whole_where_there_are_some(tmp_path: Path) -> No
         ("a.json", "nonsense", "no known form"),
         ("a.txt", "\n \n", "no text to train on was found"),
         ("a.txt", "\x00\udcff", "cannot be read"),
-        ("a.pdf", "x", "no text to train on"),
+        ("a.pdf", "x", "no text to train on; given: .*raw: 1 .pdf; expected: files ending in .*; turn documents"),
     ],
 )
 def test_folders_without_anything_to_train_on_are_told(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -117,3 +117,18 @@ def test_folders_without_anything_to_train_on_are_told(tmp_path: Path, name: str
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
     with pytest.raises(InputError, match="no such folder"):
         prepare_folder(tmp_path / "absent", tmp_path / "out")
+
+
+def test_files_of_other_formats_are_told_and_those_of_the_output_are_not(folder: Path, tmp_path: Path) -> None:
+    for name in ("a.pdf", "deep/b.pdf", "c.csv", ".hidden.csv"):
+        (folder / name).write_bytes(b"x")
+    told: list[str] = []
+    line = f"passed over 3 files of other formats in {folder}: 2 .pdf, 1 .csv; "
+    for _ in range(2):  # also where it is found prepared
+        prepare_folder(folder, folder / "out", on_progress=told.append)
+        assert told[0].startswith(line)
+        assert sum("passed over" in text for text in told) == 1
+        told.clear()
+    with pytest.raises(InputError, match="a format that is not read"):
+        prepare_folder(folder / "c.csv", tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -28,7 +28,7 @@ import numpy as np
 
 from precog.errors import InputError, StorageError, TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
-from precog.train.data.documents import source_name
+from precog.train.data.documents import check_form, source_name
 from precog.train.data.jobs import SPLITS, SQUAD_SLICES, HoldOut, Job, run_job
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Kind, PreparedSet, merge_folders
 from precog.train.data.shards import merge_shards
@@ -199,12 +199,14 @@ def prepare(options: PrepareOptions, on_progress: Callable[[str], None] = lambda
         What ``stats.json`` holds.
 
     Raises:
-        InputError: a file is missing or cannot be read, or no question and no text came out.
+        InputError: a file is missing, of another format or cannot be read, or no question and no text came out.
         StorageError: the output cannot be written.
     """
     for path in (*options.texts, *options.dialogues, *options.squad):
         if not path.is_file():
             raise InputError("an input file is missing", given=path)
+    for path in options.texts:
+        check_form(path)
     jobs = _jobs(options)
     if not jobs:
         raise InputError("nothing to prepare", expected="text files, --squad, --dialogue, --recall, --table or --copy")
