@@ -133,6 +133,17 @@ def test_an_adapter_is_a_model_and_a_corpus_of_its_base_is_not_its_own(
     assert "merged: `precog ask" in run("train", "merge", adapter, "--out", "merged-2").out
 
 
+def test_what_is_left_out_is_explained_before_training(model: Path, squad: Path, here: Path, run: Run) -> None:
+    rows = [json.loads(line) for line in squad.read_text().splitlines()]
+    rows[3]["question"] *= 20
+    (here / "some.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = run("train", "lora", "--model", model, "--data", "some.jsonl", *FAST, "--steps", "1", "--json")
+    assert ended.json["num_left_out"] == ended.json["num_too_long"] == 1
+    _, told, measuring, *_ = ended.err.splitlines()
+    assert told.startswith("1 of 12 questions were left out: 1 too long (a question may be 96 tokens long with ")
+    assert measuring.startswith("measuring ")
+
+
 def test_an_adapter_on_a_stranger(model: Path, other_model: Path, squad: Path, here: Path, run: Run) -> None:
     run("train", "lora", "--model", model, "--data", squad, *FAST, "--steps", "1", "--rank", "2", "--out", "run")
     ended = run("train", "merge", "run/adapter", "--out", "merged", "--base", other_model)

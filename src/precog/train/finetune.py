@@ -70,7 +70,8 @@ class Finetuned:
         folder: of the model or adapter.
         metrics: the last line.
         before, after: figures on the held-out examples, see ``SHOWN``.
-        num_train, num_held_out, num_left_out: questions trained on, held out, and left out because no row holds them.
+        num_train, num_held_out, num_left_out: questions trained on, held out, and left out.
+        num_too_long: those left out because no row holds them.
     """
 
     folder: Path
@@ -80,6 +81,7 @@ class Finetuned:
     num_train: int
     num_held_out: int
     num_left_out: int
+    num_too_long: int
 
     def to_json(self) -> dict[str, object]:
         """The last line of metrics with everything else beside it."""
@@ -191,6 +193,8 @@ def _finetune(
         return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
 
     if run.rank == 0:
+        if examples.num_left_out:
+            say(examples.left_out)
         say(f"measuring {card.name} on held-out examples first")
     before = run.workers.run(evaluate)
     shape = (settings.batch_chunks, settings.questions_per_chunk)
@@ -211,6 +215,7 @@ def _finetune(
         examples.train.num_questions,
         examples.held_out.num_questions,
         examples.num_left_out,
+        examples.num_too_long,
     )
 
 

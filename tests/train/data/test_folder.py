@@ -8,6 +8,7 @@ import pytest
 
 from precog.errors import InputError
 from precog.train.data.folder import is_prepared, kind_of, prepare_folder
+from precog.train.data.prepare import PrepareOptions, prepare
 from precog.train.data.rows import Kind, PreparedSet
 from precog.train.data.shards import TokenStream
 
@@ -132,3 +133,30 @@ def test_files_of_other_formats_are_told_and_those_of_the_output_are_not(folder:
     with pytest.raises(InputError, match="a format that is not read"):
         prepare_folder(folder / "c.csv", tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_what_is_too_long_is_told_with_how_long_it_may_be_and_what_changes_that(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    ask = "Who built the mill of Oslo?"
+    paragraphs = [
+        {"context": f"The mill of {n} was built by Henry Stone.",
+         "qas": [{"question": question, "id": f"{n}", "answers": [{"text": "Henry Stone", "answer_start": 26 + len(n)}]}
+                 for question in (ask, ask * 9)]}
+        for n in map(str, range(30))
+    ]  # fmt: skip
+    (raw / "qa.json").write_text(json.dumps({"data": [{"title": "Mills", "paragraphs": paragraphs}], "version": "1.1"}))
+    said = ("I met Paul Miller in Rome at 5 pm.", "word " * 200)
+    turns = [{"speaker": name, "text": text} for name, text in zip(("Ann", "Bob"), said, strict=True)]
+    (raw / "talk.jsonl").write_text("".join(json.dumps({"id": str(i), "turns": turns}) + "\n" for i in range(25)))
+    told: list[str] = []
+    prepare_folder(raw, tmp_path / "out", on_progress=told.append)
+    assert (
+        "squad: 30 of 60 questions were left out: with its answer one may be 48 tokens long"
+        " (`precog train-data --row-tokens N` changes that), the answer alone 24"
+    ) in told
+    assert "dialogue: 25 of 50 turns were left out: one may be 900 characters long, whatever the options" in told
+    told.clear()
+    options = PrepareOptions(out=tmp_path / "wide", squad=(raw / "qa.json",), squad_copies=0, row_tokens=128)
+    prepare(options, told.append)
+    assert not [line for line in told if "left out" in line]
