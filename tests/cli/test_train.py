@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -217,6 +218,28 @@ def test_another_setting_is_not_resumed(model: Path, squad: Path, here: Path, ru
     line = ended.err.splitlines()[-1]
     assert "another settings" in line
     assert "steps" in line
+
+
+def test_a_run_on_other_data_is_named_with_both(model: Path, squad: Path, texts: Path, here: Path, run: Run) -> None:
+    words = ["train", "lora", "--model", model, *FAST, "--steps", "1"]
+    assert run(*words, "--data", squad).status == 0
+    talk = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Hello!"}]
+    lines = [{"messages": [{"role": "user", "content": town}, talk[1], *talk]} for town in TOWNS]
+    (here / "talks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ended = run(*words, "--data", "talks.jsonl")
+    assert ended.status == 1
+    assert re.search(
+        r"runs/tiny-lora holds a run on other data; given: talks\.jsonl \(\w{8}\);"
+        r" expected: mills\.jsonl \(\w{8}\); choose another --out folder",
+        ended.err.splitlines()[-1],
+    )
+    prose = ["train", "--preset", "tiny", "--workers", "1", *FAST, "--steps", "1", "--data"]
+    assert run(*prose, texts / "03.txt").status == 0
+    other = run(*prose, texts / "04.txt")
+    assert re.search(
+        rf"runs/tiny holds a run on other data; given: {texts}/04\.txt \(\w{{8}}\); expected: {texts}/03\.txt \(",
+        other.err.splitlines()[-1],
+    )
 
 
 @pytest.fixture

@@ -171,16 +171,20 @@ def test_ids_of_a_large_array_are_compared_in_blocks():
 def test_other_data_or_shares_are_another_run(prepared, mixture, tmp_path, make_pairs):
     out = tmp_path / "run"
     start(CONFIG, SETTINGS, prepared, out, None, None, CPU)
-    with pytest.raises(TrainingError, match="another data"):
-        start(CONFIG, SETTINGS, prepared, out, mixture, None, CPU)
+    with pytest.raises(TrainingError, match="run holds a run on other data") as error:
+        start(CONFIG, SETTINGS, prepared, out, mixture, None, CPU, data_name="texts")
+    mine, found = open_data(prepared, mixture).fingerprint()[:8], open_data(prepared).fingerprint()[:8]
+    assert error.value.given == f"texts, mixture {mixture} ({mine})"
+    assert error.value.expected == f"{prepared} ({found})"
     moved = tmp_path / "moved"
     prepared.rename(moved)
     assert open_data(moved).fingerprint() == json.loads((out / "step-00000004/record.json").read_text())["data"]
     start(CONFIG, SETTINGS, moved, out, None, None, CPU)
     make_pairs(moved / "train" / "pairs", 9)
-    with pytest.raises(TrainingError, match="another data") as error:
+    with pytest.raises(TrainingError, match="other data") as error:
         start(CONFIG, SETTINGS, moved, out, None, None, CPU)
-    assert error.value.hint == "pass the same options, or choose another --out folder"
+    assert error.value.expected == f"{moved} ({found})"
+    assert error.value.hint == "choose another --out folder, or remove this one to begin anew"
 
 
 def test_a_missing_gpu_is_said(prepared, tmp_path):

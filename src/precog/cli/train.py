@@ -136,9 +136,21 @@ def train(
     refuse_foreign(target / MODEL_FOLDER, "model")
     if folder is None:
         say(f"writing to {target}")
-    source = _prepared(source, target / "data", seed, workers, where)
+    prepared = _prepared(source, target / "data", seed, workers, where)
     with RunProgress() as progress:
-        last = start(config, settings, source, target, shares, weights, where, compiled, on_progress=progress, say=say)
+        last = start(
+            config,
+            settings,
+            prepared,
+            target,
+            shares,
+            weights,
+            where,
+            compiled,
+            on_progress=progress,
+            say=say,
+            data_name=str(source),
+        )
     if is_first_process():
         if as_json:
             print_json(last)

@@ -88,7 +88,7 @@ def prepare_examples(paths: Sequence[Path], folder: Path, *, share: float = 0.1,
     """
     if not 0 < share < 1:
         raise TrainingError("--held-out is out of range", given=share, expected="0 < share < 1")
-    files = [_described(path) for path in paths]
+    files = described(paths)
     row_tokens = CHAT_ROW_TOKENS if any(file["form"] == "chat" for file in files) else SQUAD_ROW_TOKENS
     notes: dict[str, object] = {"files": files, "share": share, "seed": seed, "row_tokens": row_tokens}
     parts = [folder / split / SET_NAME for split in ("train", "val")]
@@ -110,9 +110,17 @@ def _form(path: Path) -> str:
     return kind
 
 
-def _described(path: Path) -> dict[str, object]:
-    form, raw = _form(path), path.read_bytes()
-    return {"name": path.name, "bytes": len(raw), "sha256": sha256(raw).hexdigest(), "form": form}
+def described(paths: Sequence[Path]) -> list[dict[str, object]]:
+    """Name, size, checksum and form of files of examples.
+
+    Raises:
+        InputError: a file cannot be read, or holds something else than examples.
+    """
+    files: list[dict[str, object]] = []
+    for path in paths:
+        kind, raw = _form(path), path.read_bytes()
+        files.append({"name": path.name, "bytes": len(raw), "sha256": sha256(raw).hexdigest(), "form": kind})
+    return files
 
 
 def _opened(part: Path, notes: dict[str, object]) -> PreparedSet | None:

@@ -6,7 +6,7 @@ held out, and the result says what it was made of and how much better it does on
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,16 @@ from precog.backbones.tenns.lora import LoraSettings, add_lora, lora_tensors
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
+from precog.train.checkpoint import named_checkpoint
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.data.tokens import PROMPT
 from precog.train.evaluation import evaluate_batches
-from precog.train.examples import Examples, prepare_examples
+from precog.train.examples import Examples, described, prepare_examples
+from precog.train.identity import check_identity
 from precog.train.lock import RunLock
 from precog.train.loop import Run
 from precog.train.parallel import agreed, alone, join, leave, place_in_world
+from precog.train.seal import read_record
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, UNLIMITED_BYTES
 
@@ -152,6 +155,7 @@ def finetune(
             with agreed(device):
                 if place_in_world()[0] == 0:
                     lock = RunLock(request.out)
+                    _refuse_other_data(request)
                     examples = _prepared(request)
             return _finetune(request, examples, device, compiled, on_metrics, on_progress, say)
     finally:
@@ -185,7 +189,18 @@ def _finetune(
         "held_out": request.held_out,
         "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
     }
-    run = Run(model.train(), settings, request.out, device, compiled, on_metrics, on_progress, identity, say=say)
+    run = Run(
+        model.train(),
+        settings,
+        request.out,
+        device,
+        compiled,
+        on_metrics,
+        on_progress,
+        identity,
+        say=say,
+        called=_called(examples.files),
+    )
     held_out = _held_out_batches(examples, settings)
 
     def evaluate(model: TennsModel) -> dict[str, float]:
@@ -217,6 +232,28 @@ def _finetune(
         examples.num_left_out,
         examples.num_too_long,
     )
+
+
+def _refuse_other_data(request: FinetuneRequest) -> None:
+    """Before the examples of the run that is there are replaced, and before anything takes long.
+
+    Raises:
+        TrainingError: the output folder holds a run on other data.
+    """
+    path = named_checkpoint(request.out)
+    if path is None:
+        return
+    try:
+        record = read_record(path)
+    except TrainingError:
+        return  # whether another can be used is seen when the run is resumed
+    files = described(request.data)
+    check_identity(request.out, record, {"data": files}, _called(files))
+
+
+def _called(files: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """Files as a person knows them; of two of one name the checksum tells which."""
+    return {"data": ", ".join(f"{file['name']} ({str(file['sha256'])[:8]})" for file in files)}
 
 
 def _prepared(request: FinetuneRequest) -> Examples:

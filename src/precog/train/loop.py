@@ -23,6 +23,7 @@ from precog.errors import PrecogError, StorageError, TrainingError
 from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, named_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
+from precog.train.identity import CALLED, check_identity
 from precog.train.interrupt import Interrupt, TrainingInterrupted
 from precog.train.metrics import MetricsLog
 from precog.train.microbatch import NAMES, Scoring, as_tokens, describe, means, token_counts
@@ -86,6 +87,7 @@ class Run:
         identity: what else a resumed run must share, such as a fingerprint of the data; plain data.
         keeps_checkpoints: False writes none.
         say: called with what a person should know, in the first process.
+        called: what people call parts of the identity.
 
     Raises:
         TrainingError: the settings contradict the processes.
@@ -103,6 +105,7 @@ class Run:
         identity: Mapping[str, Any] | None = None,
         keeps_checkpoints: bool = True,
         say: Callable[[str], None] = lambda line: None,
+        called: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model.to(device)
         self.settings = settings
@@ -112,6 +115,7 @@ class Run:
         self.on_progress = on_progress
         self.keeps_checkpoints = keeps_checkpoints
         self.say = say
+        self.called = dict(called or {})
         self.rank, self.world = place_in_world()
         self.variation = settings.variation(model.config.layers)
         self.dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
@@ -179,14 +183,7 @@ class Run:
 
     def _load(self, path: Path) -> int:
         record = read_record(path)
-        for part, mine in self.record.items():
-            if record.get(part) != mine:
-                raise TrainingError(
-                    f"the run to resume has another {part}",
-                    given=_difference(mine, record.get(part)),
-                    expected=_difference(record.get(part), mine),
-                    hint="pass the same options, or choose another --out folder",
-                )
+        check_identity(self.out, record, self.record, self.called)
         window = record.get("window", [])
         if any(len(row) != 2 + 2 * len(NAMES) for row in window):
             raise TrainingError("the checkpoint is damaged", given=f"{path}: a window of other losses")
@@ -404,7 +401,7 @@ class Run:
             return None
         self.workers.reshard()
         average = None if self.average is None else self.average.values
-        record = {**self.record, "tokens_seen": self.tokens_seen, "window": self.window}
+        record = {**self.record, CALLED: self.called, "tokens_seen": self.tokens_seen, "window": self.window}
         with agreed(self.device):
             return save_checkpoint(self.out, step, self.model, self.optimisers, record, average=average)
 
@@ -467,10 +464,3 @@ class _Averaged:
     def __exit__(self, *raised: Any) -> None:
         self._run.workers.reshard()
         self._inside.__exit__(*raised)
-
-
-def _difference(mine: Any, other: Any) -> str:
-    """What one value has that another has not, as JSON."""
-    if isinstance(mine, dict) and isinstance(other, dict):
-        mine = {key: value for key, value in mine.items() if key not in other or other[key] != value}
-    return json.dumps(mine, sort_keys=True, default=str)

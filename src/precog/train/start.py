@@ -41,6 +41,7 @@ def start(
     on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
     on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
     say: Callable[[str], None] = lambda line: None,
+    data_name: str | None = None,
 ) -> dict[str, Any]:
     """Train from prepared data, on one device or, under torchrun, on several.
 
@@ -59,6 +60,7 @@ def start(
         on_progress: called after every step with steps done, steps in all, and the latest metrics, in the first
             process.
         say: called with what a person should know, in the first process.
+        data_name: what a person calls the data; the folder's path when None.
 
     Returns:
         The last line of metrics, in every process.
@@ -88,8 +90,13 @@ def start(
                 if initial_weights is not None:
                     load_initial(model, initial_weights, say if rank == 0 else lambda line: None)
                 begun = None if initial_weights is None else weights_digest(model.state_dict())
-                identity = {"data": opened.fingerprint(), "initial": begun}
-                run = Run(model, settings, out, device, compiled, on_metrics, on_progress, identity, say=say)
+                fingerprint = opened.fingerprint()
+                identity = {"data": fingerprint, "initial": begun}
+                shares = "" if mixture is None else f", mixture {mixture}"
+                called = {"data": f"{data_name or data}{shares} ({fingerprint[:8]})"}
+                run = Run(
+                    model, settings, out, device, compiled, on_metrics, on_progress, identity, say=say, called=called
+                )
                 evaluation = HeldOut(opened, settings, run)
             last = run.train(source, evaluation if evaluation.batches else None)
             export(run, out / MODEL_FOLDER, out.resolve().name, {"steps": last["step"], "tokens": run.tokens_seen})
