@@ -263,6 +263,38 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     assert second == "step 2 of 100 · loss 3.000 · 5,230 tokens/s · MFU 41.4% · 1:38:00 left"
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_evaluation_is_seen(
+    terminal: bool, written: io.StringIO, monkeypatch: pytest.MonkeyPatch, model: Path, squad: Path, texts: Path,
+    here: Path, run: Run,
+) -> None:  # fmt: skip
+    if terminal:
+        monkeypatch.setattr(progress_module, "err", Console(file=written, force_terminal=True, width=120))
+
+    def seen() -> str:
+        text = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", written.getvalue())
+        written.seek(0)
+        written.truncate()
+        return text
+
+    windows = ["--set", "stream_rows=1", "--set", "stream_tokens=64"]
+    prose = ["train", "--preset", "tiny-outer", "--workers", "1", "--data", texts, *FAST, *windows, "--steps", "1"]
+    assert run(*prose, "--out", "run").status == 0
+    last = seen().split("step", 1)[1]
+    assert re.search(
+        r"evaluation batch 12/12 .* 0:00 left" if terminal else "evaluation batch 12 of 12 · 0:00 left\n", last
+    )
+    words = ["train", "lora", "--model", model, "--data", squad, *FAST, "--steps", "1"]
+    assert run(*words).status == 0
+    text = seen()
+    if terminal:
+        assert re.search("evaluation batch 1/1 .* 0:00 left", text)
+    else:
+        before, after = text.split("step", 1)
+        for part in (before, after):
+            assert "evaluation batch 0 of 1\nevaluation batch 1 of 1 · 0:00 left\n" in part
+
+
 def test_other_processes_of_a_run_are_silent(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     progress_module.say("words")

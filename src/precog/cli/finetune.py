@@ -14,7 +14,7 @@ from precog.backbones.tenns.quantise import SCHEMES
 from precog.backbones.tenns.target import refuse_foreign
 from precog.cli import options, training
 from precog.cli.output import counted, out, print_json
-from precog.cli.progress import RunProgress, is_first_process, say
+from precog.cli.progress import EVALUATED, RunProgress, is_first_process, say
 from precog.config import expanded, resolve
 from precog.errors import ModelError, UsageError
 from precog.train.adapter import merge_adapter
@@ -217,7 +217,14 @@ def _run(
         torch.set_num_threads(resolved.threads)
     request = FinetuneRequest(base, base_name, files, target, settings, adapter, name, held_out)
     with RunProgress() as progress:
-        result = run_finetune(request, where, compiled=compiled, on_progress=progress, say=say)
+        result = run_finetune(
+            request,
+            where,
+            compiled=compiled,
+            on_progress=progress,
+            say=say,
+            on_evaluation=progress.of(EVALUATED),
+        )
     if is_first_process():
         if as_json:
             print_json(result.to_json())

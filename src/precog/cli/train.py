@@ -15,7 +15,7 @@ from precog.backbones.tenns.target import refuse_foreign
 from precog.cli import options, training
 from precog.cli.finetune import RUNS, finetune, lora, merge
 from precog.cli.output import err, out, print_json
-from precog.cli.progress import RunProgress, is_first_process, say
+from precog.cli.progress import EVALUATED, RunProgress, is_first_process, say
 from precog.cli.train_ask import ask
 from precog.config import expanded, resolve
 from precog.errors import UsageError
@@ -150,6 +150,7 @@ def train(
             on_progress=progress,
             say=say,
             data_name=str(source),
+            on_evaluation=progress.of(EVALUATED),
         )
     if is_first_process():
         if as_json:

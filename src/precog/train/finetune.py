@@ -24,7 +24,7 @@ from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.checkpoint import named_checkpoint
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.data.tokens import PROMPT
-from precog.train.evaluation import evaluate_batches
+from precog.train.evaluation import OnProgress, count_batches, evaluate_batches
 from precog.train.examples import Examples, described, prepare_examples
 from precog.train.identity import check_identity
 from precog.train.lock import RunLock
@@ -125,6 +125,7 @@ def finetune(
     on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
     on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
     say: Callable[[str], None] = lambda line: None,
+    on_evaluation: OnProgress = lambda done, total, figures: None,
 ) -> Finetuned:
     """Go on with a model on example files, on one device or, under torchrun, on several.
 
@@ -137,6 +138,7 @@ def finetune(
         on_metrics: called with every line of metrics, in the first process.
         on_progress: called after every step, in the first process.
         say: called with what a person should know, in the first process.
+        on_evaluation: called after every held-out batch with batches done and batches in all, in the first process.
 
     Raises:
         ModelError: the base is missing or damaged, or an adapter's settings do not fit it.
@@ -157,7 +159,7 @@ def finetune(
                     lock = RunLock(request.out)
                     _refuse_other_data(request)
                     examples = _prepared(request)
-            return _finetune(request, examples, device, compiled, on_metrics, on_progress, say)
+            return _finetune(request, examples, device, compiled, on_metrics, on_progress, say, on_evaluation)
     finally:
         if lock is not None:
             lock.release()
@@ -172,6 +174,7 @@ def _finetune(
     on_metrics: Callable[[dict[str, Any]], None],
     on_progress: Callable[[int, int, dict[str, Any]], None],
     say: Callable[[str], None],
+    on_evaluation: OnProgress,
 ) -> Finetuned:
     settings = request.settings
     with agreed(device):
@@ -204,7 +207,9 @@ def _finetune(
     held_out = _held_out_batches(examples, settings)
 
     def evaluate(model: TennsModel) -> dict[str, float]:
-        figures = evaluate_batches(model, held_out, device, run.dtype, variation=run.variation.plain())
+        told = count_batches(len(held_out), on_evaluation if run.rank == 0 else lambda done, total, figures: None)
+        plain = run.variation.plain()
+        figures = evaluate_batches(model, held_out, device, run.dtype, variation=plain, on_batch=told)
         return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
 
     if run.rank == 0:
