@@ -187,6 +187,16 @@ def test_other_data_or_shares_are_another_run(prepared, mixture, tmp_path, make_
     assert error.value.hint == "choose another --out folder, or remove this one to begin anew"
 
 
+@pytest.mark.parametrize(("minutes", "num_phases", "is_told"), [(60.0, 2, True), (0.0, 2, False), (60.0, 1, False)])
+def test_phases_that_time_may_cut_off_are_told(minutes, num_phases, is_told, prepared, tmp_path):
+    path = tmp_path / "mixture.json"
+    ends = [(number + 1) / num_phases for number in range(num_phases)]
+    path.write_text(json.dumps({"phases": [{"until": end, "sets": {"pairs": 1}} for end in ends]}))
+    told: list[str] = []
+    start(CONFIG, varied(minutes=minutes), prepared, tmp_path / "run", path, None, CPU, say=told.append)
+    assert any("phases follow the 4 steps, not the clock" in line for line in told) == is_told
+
+
 def test_a_missing_gpu_is_said(prepared, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is one")

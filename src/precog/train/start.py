@@ -88,6 +88,11 @@ def start(
                 opened = open_data(data, mixture)
                 opened.check_vocabulary(config.vocabulary)
                 source = opened.batches(settings, rank, world)
+                if rank == 0 and settings.minutes and len(opened.phases) > 1:
+                    say(
+                        f"the mixture's phases follow the {settings.steps:,} steps, not the clock: where the minutes"
+                        " end the run sooner, later phases are cut short or never begin; choose steps to match"
+                    )
                 model = build(config, settings.seed)
                 if initial_weights is not None:
                     load_initial(model, initial_weights, say if rank == 0 else lambda line: None)
