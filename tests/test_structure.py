@@ -8,9 +8,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
+from typer.models import OptionInfo
 
 from precog import errors
 from precog.cli.main import COMMANDS
@@ -67,6 +70,25 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
         main([name, "--help"])
     assert end.value.code == 0
     assert f"precog {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_option_is_spelt_as_its_placeholder(name: str) -> None:
+    """Some versions of typer make ``--NAME`` of a parameter ``name`` whose placeholder is NAME, where nothing else is
+    declared.
+    """
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(module), attribute)
+    functions = [found]
+    if isinstance(found, typer.Typer):
+        entries = [*found.registered_commands, *filter(None, [found.registered_callback])]
+        functions = [entry.callback for entry in entries]
+    assert functions
+    for function in functions:
+        for parameter in inspect.signature(function).parameters.values():
+            for option in getattr(parameter.annotation, "__metadata__", ()):
+                if isinstance(option, OptionInfo) and not str(option.default).startswith("--"):  # its first name
+                    assert (option.metavar or "").lower() != parameter.name.replace("_", "-"), parameter.name
 
 
 def test_every_public_error_says_when_it_is_raised(repository: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 import signal
 from pathlib import Path
@@ -135,6 +136,17 @@ def test_an_adapter_is_a_model_and_a_corpus_of_its_base_is_not_its_own(
     assert "merged: `precog ask" in run("train", "merge", adapter, "--out", "merged-2").out
 
 
+def test_what_is_left_out_is_explained_before_training(model: Path, squad: Path, here: Path, run: Run) -> None:
+    rows = [json.loads(line) for line in squad.read_text().splitlines()]
+    rows[3]["question"] *= 20
+    (here / "some.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = run("train", "lora", "--model", model, "--data", "some.jsonl", *FAST, "--steps", "1", "--json")
+    assert ended.json["num_left_out"] == ended.json["num_too_long"] == 1
+    _, told, measuring, *_ = ended.err.splitlines()
+    assert told.startswith("1 of 12 questions were left out: 1 too long (a question may be 96 tokens long with ")
+    assert measuring.startswith("measuring ")
+
+
 def test_an_adapter_on_a_stranger(model: Path, other_model: Path, squad: Path, here: Path, run: Run) -> None:
     run("train", "lora", "--model", model, "--data", squad, *FAST, "--steps", "1", "--rank", "2", "--out", "run")
     ended = run("train", "merge", "run/adapter", "--out", "merged", "--base", other_model)
@@ -210,6 +222,28 @@ def test_another_setting_is_not_resumed(model: Path, squad: Path, here: Path, ru
     assert "steps" in line
 
 
+def test_a_run_on_other_data_is_named_with_both(model: Path, squad: Path, texts: Path, here: Path, run: Run) -> None:
+    words = ["train", "lora", "--model", model, *FAST, "--steps", "1"]
+    assert run(*words, "--data", squad).status == 0
+    talk = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Hello!"}]
+    lines = [{"messages": [{"role": "user", "content": town}, talk[1], *talk]} for town in TOWNS]
+    (here / "talks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ended = run(*words, "--data", "talks.jsonl")
+    assert ended.status == 1
+    assert re.search(
+        r"runs/tiny-lora holds a run on other data; given: talks\.jsonl \(\w{8}\);"
+        r" expected: mills\.jsonl \(\w{8}\); choose another --out folder",
+        ended.err.splitlines()[-1],
+    )
+    prose = ["train", "--preset", "tiny", "--workers", "1", *FAST, "--steps", "1", "--data"]
+    assert run(*prose, texts / "03.txt").status == 0
+    other = run(*prose, texts / "04.txt")
+    assert re.search(
+        rf"runs/tiny holds a run on other data; given: {texts}/04\.txt \(\w{{8}}\); expected: {texts}/03\.txt \(",
+        other.err.splitlines()[-1],
+    )
+
+
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     text = io.StringIO()
@@ -229,6 +263,38 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
     first, second = written.getvalue().splitlines()
     assert first == "step 1 of 100 · loss 3.250"
     assert second == "step 2 of 100 · loss 3.000 · 5,230 tokens/s · MFU 41.4% · 1:38:00 left"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_evaluation_is_seen(
+    terminal: bool, written: io.StringIO, monkeypatch: pytest.MonkeyPatch, model: Path, squad: Path, texts: Path,
+    here: Path, run: Run,
+) -> None:  # fmt: skip
+    if terminal:
+        monkeypatch.setattr(progress_module, "err", Console(file=written, force_terminal=True, width=120))
+
+    def seen() -> str:
+        text = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", written.getvalue())
+        written.seek(0)
+        written.truncate()
+        return text
+
+    windows = ["--set", "stream_rows=1", "--set", "stream_tokens=64"]
+    prose = ["train", "--preset", "tiny-outer", "--workers", "1", "--data", texts, *FAST, *windows, "--steps", "1"]
+    assert run(*prose, "--out", "run").status == 0
+    last = seen().split("step", 1)[1]
+    assert re.search(
+        r"evaluation batch 12/12 .* 0:00 left" if terminal else "evaluation batch 12 of 12 · 0:00 left\n", last
+    )
+    words = ["train", "lora", "--model", model, "--data", squad, *FAST, "--steps", "1"]
+    assert run(*words).status == 0
+    text = seen()
+    if terminal:
+        assert re.search("evaluation batch 1/1 .* 0:00 left", text)
+    else:
+        before, after = text.split("step", 1)
+        for part in (before, after):
+            assert "evaluation batch 0 of 1\nevaluation batch 1 of 1 · 0:00 left\n" in part
 
 
 def test_other_processes_of_a_run_are_silent(written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:

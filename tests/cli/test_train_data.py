@@ -31,6 +31,24 @@ def test_values_that_no_option_can_have(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_of_other_formats_are_told_in_a_folder_and_refused_by_name(tmp_path: Path, run: Run) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    text = "The mill of Oslo was built in 1790 by Ada Quill. It stands near the river Ouse.\n"
+    (raw / "mills.txt").write_text(text * 20)
+    (raw / "b.html").write_text(text)
+    (raw / "c.pdf").write_text(text)
+    made = run("train-data", raw, "--out", tmp_path / "out", "--workers", "1", "--slices", "1", "--json")
+    assert made.status == 0, made.err
+    assert made.err.splitlines()[0].startswith(f"passed over 2 files of other formats in {raw}: 1 .html, 1 .pdf; ")
+    assert made.json["passed_over"] == {".html": 1, ".pdf": 1}
+    named = run("train-data", raw / "c.pdf", "--out", tmp_path / "other")
+    assert named.status == 1
+    [line] = named.err.splitlines()
+    assert "a file of a format that is not read" in line
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)])
 def test_a_signal_ends_all_processes_and_leaves_nothing(number: int, to_all: bool, tmp_path: Path) -> None:
     words = ["train-data", "--recall", "200000", "--workers", "2", "--out", str(tmp_path / "out")]

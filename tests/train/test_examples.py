@@ -200,7 +200,7 @@ def test_several_turns_of_one_voice_are_one_and_a_chunk_of_one_long_turn_opens_w
     ("text", "said"),
     [
         ("", "no known form"),
-        ('{"text": "A mill."}', "holds plain text"),
+        ('{"text": "A mill."}', "holds no examples"),
         ('{"messages": [{"role": "user"}]}', "object of another form"),
         ('{"messages": []}\n{"text": "x"}', "object 2"),
         ("[1, 2]", "no known form"),
@@ -217,6 +217,13 @@ def test_files_that_are_no_examples(tmp_path: Path, text: str, said: str) -> Non
     assert not (tmp_path / "data" / "train" / "examples").exists()
 
 
+def test_a_document_is_no_file_of_examples(tmp_path: Path) -> None:
+    path = tmp_path / "x.pdf"
+    path.write_bytes(b"%PDF")
+    with pytest.raises(InputError, match=r"this file holds no examples; given: .*x\.pdf; expected: SQuAD"):
+        only_conversations([path])
+
+
 def test_too_few_examples(tmp_path: Path) -> None:
     for rows in (squad_rows(1), [{**row, "answers": ["nowhere"]} for row in squad_rows()]):
         with pytest.raises(TrainingError, match="too few examples"):
@@ -229,8 +236,33 @@ def test_questions_whose_answer_is_not_there_are_counted(tmp_path: Path) -> None
     rows = squad_rows()
     rows[0]["answers"] = ["nowhere"]
     examples = prepare_examples([jsonl(tmp_path / "q.jsonl", rows)], tmp_path / "data")
-    assert examples.num_left_out == 1
+    assert (examples.num_left_out, examples.num_too_long) == (1, 0)
     assert examples.num_questions == 23
+    assert examples.left_out == "1 of 24 questions were left out: 1 whose answer is not in the text"
+
+
+def test_what_is_too_long_is_told_with_how_long_it_may_be(tmp_path: Path) -> None:
+    rows, said = squad_rows(), talks()
+    rows[0]["question"] = "Where is it? " * 40
+    rows[1]["answers"] = ["nowhere"]
+    long = [{"role": "user", "content": "word " * 200}, {"role": "assistant", "content": "Well."}]
+    said[0] = {"messages": [*talks(7)[6]["messages"], *long]}
+    asked, spoken = jsonl(tmp_path / "q.jsonl", rows), jsonl(tmp_path / "c.jsonl", said)
+    question = "a question may be {} tokens long with its answer, the answer alone 24"
+    for number, (paths, total, why) in enumerate([
+        ([asked], 24, f"1 too long ({question.format(96)}; no option changes that), 1 whose answer is not in the text"),
+        ([spoken], 13, "1 too long (what a user says may be 192 tokens long; no option changes that)"),
+    ]):  # fmt: skip
+        for _ in range(2):  # also where they are found prepared
+            examples = prepare_examples(paths, tmp_path / f"data{number}")
+            assert examples.num_too_long == 1
+            assert examples.left_out == f"{examples.num_left_out} of {total} questions were left out: {why}"
+    both = prepare_examples([asked, spoken], tmp_path / "both")
+    assert both.row_tokens == 256
+    assert f"({question.format(256)}, what a user says may be 192 tokens long; no option" in both.left_out
+    few = [{**row, "question": "Where is it? " * 200} for row in rows]
+    with pytest.raises(TrainingError, match=r"0 questions that can be used, 23 too long .* 96 tokens long .* 1 whose"):
+        prepare_examples([jsonl(tmp_path / "few.jsonl", few)], tmp_path / "few")
 
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from precog.errors import ModelError, TrainingError, UsageError
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.adapter import merge_adapter
 from precog.train.finetune import Finetuned, FinetuneRequest, default_settings, finetune
+from precog.train.identity import check_identity
 from precog.train.interrupt import TrainingInterrupted
 
 TOWNS = [
@@ -167,8 +169,29 @@ def test_a_run_with_another_base_data_or_adapter_is_not_resumed(
         run(base, squad, out, LoraSettings(), steps=2)
     fewer = tmp_path / "towns.jsonl"
     fewer.write_text("".join(squad.read_text().splitlines(keepends=True)[:20]))
-    with pytest.raises(TrainingError, match="another data"):
-        run(base, fewer, out, steps=2)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
+    for other_data, name in ((fewer, "towns.jsonl"), (chat, "chat.jsonl")):  # settings follow from the second
+        told: list[str] = []
+        with pytest.raises(TrainingError, match="run holds a run on other data") as error:
+            finetune(request(base, other_data, out, steps=2), torch.device("cpu"), say=told.append)
+        given, expected = (sha256(path.read_bytes()).hexdigest()[:8] for path in (other_data, squad))
+        assert error.value.given == f"{name} ({given})"
+        assert error.value.expected == f"towns.jsonl ({expected})"
+        assert "remove this one" in str(error.value.hint)
+        assert told == []  # before anything is measured
+    assert {path: path.read_bytes() for path in before} == before
+    assert run(base, squad, out, steps=2).metrics["step"] == 2
+
+
+def test_checkpoints_without_a_name_of_their_data_are_told_apart_all_the_same(tmp_path: Path) -> None:
+    record = {"data": [{"name": "a.jsonl"}], "settings": {"steps": 2}}
+    check_identity(tmp_path, record, record)
+    with pytest.raises(TrainingError, match="holds a run on other data") as error:
+        check_identity(tmp_path, record, {"settings": {"steps": 3}, "data": [{"name": "b.jsonl"}]}, {"data": "b (1)"})
+    assert (error.value.given, error.value.expected) == ("b (1)", '[{"name": "a.jsonl"}]')
+    with pytest.raises(TrainingError, match="another settings") as error:
+        check_identity(tmp_path, record, {**record, "settings": {"steps": 3}})
+    assert (error.value.given, error.value.expected) == ('{"steps": 3}', '{"steps": 2}')
 
 
 def test_a_merged_adapter_is_base_and_adapter(base: Path, squad: Path, tmp_path: Path) -> None:

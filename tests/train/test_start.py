@@ -171,16 +171,30 @@ def test_ids_of_a_large_array_are_compared_in_blocks():
 def test_other_data_or_shares_are_another_run(prepared, mixture, tmp_path, make_pairs):
     out = tmp_path / "run"
     start(CONFIG, SETTINGS, prepared, out, None, None, CPU)
-    with pytest.raises(TrainingError, match="another data"):
-        start(CONFIG, SETTINGS, prepared, out, mixture, None, CPU)
+    with pytest.raises(TrainingError, match="run holds a run on other data") as error:
+        start(CONFIG, SETTINGS, prepared, out, mixture, None, CPU, data_name="texts")
+    mine, found = open_data(prepared, mixture).fingerprint()[:8], open_data(prepared).fingerprint()[:8]
+    assert error.value.given == f"texts, mixture {mixture} ({mine})"
+    assert error.value.expected == f"{prepared} ({found})"
     moved = tmp_path / "moved"
     prepared.rename(moved)
     assert open_data(moved).fingerprint() == json.loads((out / "step-00000004/record.json").read_text())["data"]
     start(CONFIG, SETTINGS, moved, out, None, None, CPU)
     make_pairs(moved / "train" / "pairs", 9)
-    with pytest.raises(TrainingError, match="another data") as error:
+    with pytest.raises(TrainingError, match="other data") as error:
         start(CONFIG, SETTINGS, moved, out, None, None, CPU)
-    assert error.value.hint == "pass the same options, or choose another --out folder"
+    assert error.value.expected == f"{moved} ({found})"
+    assert error.value.hint == "choose another --out folder, or remove this one to begin anew"
+
+
+@pytest.mark.parametrize(("minutes", "num_phases", "is_told"), [(60.0, 2, True), (0.0, 2, False), (60.0, 1, False)])
+def test_phases_that_time_may_cut_off_are_told(minutes, num_phases, is_told, prepared, tmp_path):
+    path = tmp_path / "mixture.json"
+    ends = [(number + 1) / num_phases for number in range(num_phases)]
+    path.write_text(json.dumps({"phases": [{"until": end, "sets": {"pairs": 1}} for end in ends]}))
+    told: list[str] = []
+    start(CONFIG, varied(minutes=minutes), prepared, tmp_path / "run", path, None, CPU, say=told.append)
+    assert any("phases follow the 4 steps, not the clock" in line for line in told) == is_told
 
 
 def test_a_missing_gpu_is_said(prepared, tmp_path):

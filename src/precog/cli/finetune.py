@@ -13,8 +13,8 @@ from precog.backbones.tenns.lora import TARGETS, LoraSettings
 from precog.backbones.tenns.quantise import SCHEMES
 from precog.backbones.tenns.target import refuse_foreign
 from precog.cli import options, training
-from precog.cli.output import counted, err, out, print_json
-from precog.cli.progress import RunProgress, is_first_process, say
+from precog.cli.output import counted, out, print_json
+from precog.cli.progress import EVALUATED, RunProgress, is_first_process, say
 from precog.config import expanded, resolve
 from precog.errors import ModelError, UsageError
 from precog.train.adapter import merge_adapter
@@ -217,7 +217,14 @@ def _run(
         torch.set_num_threads(resolved.threads)
     request = FinetuneRequest(base, base_name, files, target, settings, adapter, name, held_out)
     with RunProgress() as progress:
-        result = run_finetune(request, where, compiled=compiled, on_progress=progress, say=say)
+        result = run_finetune(
+            request,
+            where,
+            compiled=compiled,
+            on_progress=progress,
+            say=say,
+            on_evaluation=progress.of(EVALUATED),
+        )
     if is_first_process():
         if as_json:
             print_json(result.to_json())
@@ -245,9 +252,6 @@ def _check_result(base: Path, target: Path, name: str, base_name: str, *, is_ada
 
 
 def _print_result(result: Finetuned, is_adapter: bool) -> None:
-    if result.num_left_out:
-        left_out = counted(result.num_left_out, "question")
-        err.print(f"[yellow]note[/] {left_out} could not be used: too long, or the answer is not in the text")
     before, after = result.before, result.after
     out.print(f"held out: {counted(result.num_held_out, 'question')}, trained on: {result.num_train:,}")
     out.print(f"cross-entropy of answers: {before['answer']:.3f} → [bold]{after['answer']:.3f}[/] nats per token")

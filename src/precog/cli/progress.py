@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from precog.cli.output import err
 
 LINE_EVERY_SEC = 10.0
+EVALUATED = "evaluation batch"
+"""What is counted while a model in training is measured on what is held out."""
 SHOWN = {
     "loss": "loss {:.3f}",
     "tokens_per_sec": "{:,.0f} tokens/s",
@@ -84,7 +86,7 @@ class RunProgress(Bar):
         self._show("step", done, total, metrics)
 
     def of(self, noun: str) -> Callable[[int, int, Mapping[str, object]], None]:
-        """The same for something else than steps, which comes after them."""
+        """The same for something else than steps, which comes between or after them."""
         return partial(self._show, noun)
 
     def _show(self, noun: str, done: int, total: int, metrics: Mapping[str, object]) -> None:
@@ -100,7 +102,7 @@ class RunProgress(Bar):
         self._bar.update(self._task, completed=done, total=total, told=told, noun=noun)
         if self._is_line and now - self._last_line_sec >= LINE_EVERY_SEC:
             self._last_line_sec = now
-            err.print(f"{noun} {done:,} of {total:,} · {told}", markup=False)
+            err.print(" · ".join([f"{noun} {done:,} of {total:,}", *parts]), markup=False)
 
 
 def _parts(metrics: Mapping[str, object]) -> list[str]:

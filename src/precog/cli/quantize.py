@@ -34,7 +34,9 @@ def quantize(
         ),
     ] = None,
     embedding: Annotated[str, typer.Option(metavar="SCHEME", help="The same, of embeddings and output head.")] = "int8",
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new model.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Of the new model.", show_default=False)
+    ] = None,
     chunk_tokens: Annotated[
         int | None,
         typer.Option(

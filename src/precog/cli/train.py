@@ -15,7 +15,7 @@ from precog.backbones.tenns.target import refuse_foreign
 from precog.cli import options, training
 from precog.cli.finetune import RUNS, finetune, lora, merge
 from precog.cli.output import err, out, print_json
-from precog.cli.progress import RunProgress, is_first_process, say
+from precog.cli.progress import EVALUATED, RunProgress, is_first_process, say
 from precog.cli.train_ask import ask
 from precog.config import expanded, resolve
 from precog.errors import UsageError
@@ -136,9 +136,22 @@ def train(
     refuse_foreign(target / MODEL_FOLDER, "model")
     if folder is None:
         say(f"writing to {target}")
-    source = _prepared(source, target / "data", seed, workers, where)
+    prepared = _prepared(source, target / "data", seed, workers, where)
     with RunProgress() as progress:
-        last = start(config, settings, source, target, shares, weights, where, compiled, on_progress=progress, say=say)
+        last = start(
+            config,
+            settings,
+            prepared,
+            target,
+            shares,
+            weights,
+            where,
+            compiled,
+            on_progress=progress,
+            say=say,
+            data_name=str(source),
+            on_evaluation=progress.of(EVALUATED),
+        )
     if is_first_process():
         if as_json:
             print_json(last)

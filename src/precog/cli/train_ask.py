@@ -35,7 +35,7 @@ def ask(
     model: options.Model = None,
     learn_from: Annotated[str, typer.Option(metavar="NAME", help="Set whose questions people wrote.")] = "squad",
     about: Annotated[str, typer.Option(metavar="NAME", help="Set to ask about.")] = "wikipop",
-    name: Annotated[str, typer.Option(metavar="NAME", help="Of the new set.")] = "asked",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Of the new set.")] = "asked",
     folder: Annotated[
         str | None,
         typer.Option(

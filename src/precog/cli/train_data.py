@@ -10,7 +10,7 @@ from precog.cli import options
 from precog.cli.output import err, out, print_json, shown
 from precog.config import expanded
 from precog.errors import UsageError
-from precog.train.data.documents import data_files
+from precog.train.data.documents import data_files, endings, passed_over
 from precog.train.data.prepare import PrepareOptions, prepare, show
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS
 
@@ -46,10 +46,18 @@ def train_data(
     """Cut texts into chunks and make questions about them."""
     if not 0 <= rows <= MOST_SHOWN:
         raise UsageError("--show is out of range", given=rows, expected=f"0–{MOST_SHOWN}")
+    files: list[Path] = []
+    foreign: list[Path] = []
+    for path in text or ():
+        found, others = data_files(path) if path.is_dir() else ([path], [])
+        if others:
+            _say(passed_over(path, others))
+        files += found
+        foreign += others
     stats = prepare(
         PrepareOptions(
             out=folder,
-            texts=tuple(file for path in text or () for file in (data_files(path) if path.is_dir() else [path])),
+            texts=tuple(files),
             dialogues=tuple(dialogue or ()),
             squad=tuple(squad or ()),
             squad_copies=squad_copies,
@@ -66,12 +74,16 @@ def train_data(
             context_tokens=context_tokens,
             row_tokens=row_tokens,
         ),
-        lambda line: err.print(line, markup=False, highlight=False),
+        _say,
     )
     for prepared in sorted((folder / "train").iterdir()) if rows else []:
         out.print(f"[bold]{shown(prepared.name)}[/]")
         for line in show(prepared, rows, seed):
             out.print(shown(line))
     if as_json:
-        print_json(stats)
+        print_json({**stats, "passed_over": endings(foreign)})
     return 0
+
+
+def _say(line: str) -> None:
+    err.print(line, markup=False, highlight=False)

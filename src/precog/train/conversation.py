@@ -83,7 +83,7 @@ def conversation_columns(
     for turns in conversations:
         for before, question, reply in _examples(turns):
             prompt = [BOUNDARY_ID, *pieces.encode([PROMPT.format(question=question)])[0]]
-            if len(prompt) > row_tokens * 3 // 4:
+            if len(prompt) > most_prompt_tokens(row_tokens):
                 dropped += 1
                 continue
             contexts.append(_history(before, pieces, context_tokens))
@@ -104,6 +104,11 @@ def conversation_columns(
         "kind": np.full(len(rows), Kind.DIALOGUE, dtype=np.uint8),
     }
     return columns, dropped
+
+
+def most_prompt_tokens(row_tokens: int) -> int:
+    """How much of a row a user's turn may take, so that there is room for a reply."""
+    return row_tokens * 3 // 4
 
 
 def _examples(turns: Sequence[Said]) -> Iterator[tuple[list[Said], str, str]]:

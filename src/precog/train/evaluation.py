@@ -1,6 +1,8 @@
 """What a model in training has learned, on held-out batches."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -11,6 +13,22 @@ from precog.train.microbatch import PARTS
 from precog.train.objective import LossWeights, score
 from precog.train.questions import Variation, place
 
+OnProgress = Callable[[int, int, dict[str, Any]], None]
+"""Called with what is done, of how much, and figures about it."""
+
+
+def count_batches(total: int, on_progress: OnProgress) -> Callable[[], None]:
+    """A function to call after every batch, which tells how many of ``total`` are done; none are at first."""
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        on_progress(done, total, {})
+
+    on_progress(0, total, {})
+    return one_more
+
 
 def evaluate_batches(
     model: TennsModel,
@@ -19,6 +37,7 @@ def evaluate_batches(
     dtype: torch.dtype,
     use_state: bool = True,
     variation: Variation = Variation(),  # noqa: B008  # frozen
+    on_batch: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
     """Mean cross-entropies and the share of rows that greedy grounded decoding would answer exactly.
 
@@ -37,6 +56,7 @@ def evaluate_batches(
             total, count = getattr(scores, name)
             totals[name] += float(total.detach())
             counts[name] += float(count.detach())
+        on_batch()
     model.train()
     return {name: round(totals[name] / max(1.0, counts[name]), 4) for name in PARTS}
 
@@ -54,7 +74,11 @@ def _new_rows(arrays: Batch, seen: set[bytes]) -> Batch:
 
 
 def evaluate_tokens(
-    model: TennsModel, batches: list[TokenBatch], device: torch.device, dtype: torch.dtype
+    model: TennsModel,
+    batches: list[TokenBatch],
+    device: torch.device,
+    dtype: torch.dtype,
+    on_batch: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
     """Mean cross-entropy of next tokens on windows of a stream, and what it is as a perplexity."""
     total = count = 0.0
@@ -63,6 +87,7 @@ def evaluate_tokens(
         loss, tokens = score_tokens(model, place_tokens(arrays, device), dtype)
         total += float(loss.detach())
         count += float(tokens)
+        on_batch()
     model.train()
     mean = total / max(1.0, count)
     return {"lm": round(mean, 4), "perplexity": round(math.exp(min(mean, 50.0)), 3)}

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from precog.errors import InputError, TrainingError
-from precog.train.conversation import Said, conversation_columns, read_roles
+from precog.train.conversation import Said, conversation_columns, most_prompt_tokens, read_roles
+from precog.train.data.documents import form
 from precog.train.data.folder import kind_of
 from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, Kind, Passage, PreparedSet, write_columns
 from precog.train.data.squad import Paragraph, plain, read_squad, squad_passages
-from precog.train.data.tokens import Pieces, tokenise
+from precog.train.data.tokens import MAX_ANSWER_TOKENS, Pieces, tokenise
 
 SET_NAME = "examples"
 SQUAD_ROW_TOKENS, CHAT_ROW_TOKENS = 96, 256
@@ -36,7 +37,9 @@ class Examples:
     Attributes:
         train, held_out: the two parts, memory-mapped.
         files: name, size, checksum and form of every file.
-        num_left_out: questions and replies that no row can hold.
+        num_left_out: questions and replies that are not in them.
+        num_too_long: those of them that no row can hold; to the others the text has no answer.
+        row_tokens: a row's most tokens.
         only_chat: whether all of them are conversations, whose answers need not stand in their chunk.
     """
 
@@ -44,12 +47,21 @@ class Examples:
     held_out: PreparedSet
     files: list[dict[str, object]]
     num_left_out: int
+    num_too_long: int
+    row_tokens: int
     only_chat: bool
 
     @property
     def num_questions(self) -> int:
         """Questions of both parts."""
         return self.train.num_questions + self.held_out.num_questions
+
+    @property
+    def left_out(self) -> str:
+        """A line about what was left out, and why."""
+        why = _reasons(self.num_too_long, self.num_left_out - self.num_too_long, self.row_tokens, self.files)
+        total = self.num_questions + self.num_left_out
+        return f"{self.num_left_out:,} of {total:,} questions were left out: {why}"
 
 
 def only_conversations(paths: Sequence[Path]) -> bool:
@@ -76,28 +88,39 @@ def prepare_examples(paths: Sequence[Path], folder: Path, *, share: float = 0.1,
     """
     if not 0 < share < 1:
         raise TrainingError("--held-out is out of range", given=share, expected="0 < share < 1")
-    files = [_described(path) for path in paths]
-    notes: dict[str, object] = {"files": files, "share": share, "seed": seed}
+    files = described(paths)
+    row_tokens = CHAT_ROW_TOKENS if any(file["form"] == "chat" for file in files) else SQUAD_ROW_TOKENS
+    notes: dict[str, object] = {"files": files, "share": share, "seed": seed, "row_tokens": row_tokens}
     parts = [folder / split / SET_NAME for split in ("train", "val")]
     train, held_out = (_opened(part, notes) for part in parts)
     if train is None or held_out is None:
-        _prepare(paths, files, parts, notes, share, seed)
+        _prepare(paths, files, parts, notes, share, seed, row_tokens)
         train, held_out = (PreparedSet(part, verify=True) for part in parts)
-    left_out = train.notes.get("left_out", 0)
+    left_out, too_long = train.notes["left_out"], train.notes["too_long"]
     assert isinstance(left_out, int)
-    return Examples(train, held_out, files, left_out, all(file["form"] == "chat" for file in files))
+    assert isinstance(too_long, int)
+    only_chat = all(file["form"] == "chat" for file in files)
+    return Examples(train, held_out, files, left_out, too_long, row_tokens, only_chat)
 
 
 def _form(path: Path) -> str:
-    kind = kind_of(path)
+    kind = kind_of(path) if form(path) in (".json", ".jsonl") else "text"
     if kind == "text":
-        raise InputError("a file of examples holds plain text", given=path, expected=_FORMS)
+        raise InputError("this file holds no examples", given=path, expected=_FORMS)
     return kind
 
 
-def _described(path: Path) -> dict[str, object]:
-    form, raw = _form(path), path.read_bytes()
-    return {"name": path.name, "bytes": len(raw), "sha256": sha256(raw).hexdigest(), "form": form}
+def described(paths: Sequence[Path]) -> list[dict[str, object]]:
+    """Name, size, checksum and form of files of examples.
+
+    Raises:
+        InputError: a file cannot be read, or holds something else than examples.
+    """
+    files: list[dict[str, object]] = []
+    for path in paths:
+        kind, raw = _form(path), path.read_bytes()
+        files.append({"name": path.name, "bytes": len(raw), "sha256": sha256(raw).hexdigest(), "form": kind})
+    return files
 
 
 def _opened(part: Path, notes: dict[str, object]) -> PreparedSet | None:
@@ -118,11 +141,11 @@ def _prepare(
     notes: dict[str, object],
     share: float,
     seed: int,
+    row_tokens: int,
 ) -> None:
     pieces = Pieces()
-    row_tokens = CHAT_ROW_TOKENS if any(file["form"] == "chat" for file in files) else SQUAD_ROW_TOKENS
     columns: list[list[Columns]] = [[], []]
-    left_out = 0
+    too_long = unplaced = 0
     told: set[tuple[Said, ...]] = set()  # what stands in the files several times is taken once
     paragraphs = _paragraphs([path for path, file in zip(paths, files, strict=True) if file["form"] != "chat"])
     for path, file in zip(paths, files, strict=True):
@@ -133,9 +156,9 @@ def _prepare(
             held = _drawn([str(i) for i in range(len(talks))], share, rng)
             for split in range(2):
                 chosen = [talk for i, talk in enumerate(talks) if (str(i) in held) == bool(split)]
-                made, dropped = conversation_columns(chosen, pieces, CONTEXT_TOKENS, row_tokens)
+                made, num_dropped = conversation_columns(chosen, pieces, CONTEXT_TOKENS, row_tokens)
                 columns[split].append(made)
-                left_out += dropped
+                too_long += num_dropped
         else:
             mine = paragraphs.pop(path, [])
             by_title = len({p.title for p in mine}) >= MIN_TITLES
@@ -145,15 +168,17 @@ def _prepare(
                 for paragraph in mine:
                     if ((paragraph.title if by_title else paragraph.text) in held) == bool(split):
                         asked = squad_passages(paragraph)
-                        left_out += len(paragraph.asked) - sum(len(passage.asks) for passage in asked)
+                        unplaced += len(paragraph.asked) - sum(len(passage.asks) for passage in asked)
                         passages += asked
                 made, _, dropped = tokenise(passages, pieces, CONTEXT_TOKENS, row_tokens)
                 columns[split].append(made)
-                left_out += dropped
+                too_long += dropped.too_long
+                unplaced += dropped.unplaced
     joined = [_joined(group) for group in columns]
     joined[1] = _without(joined[1], joined[0])
     if not all(len(part["row_len"]) for part in joined):
-        given = f"{sum(len(part['row_len']) for part in joined)} questions that can be used, {left_out} that cannot"
+        why = _reasons(too_long, unplaced, row_tokens, files)
+        given = f"{sum(len(part['row_len']) for part in joined)} questions that can be used, {why or 'no others'}"
         raise TrainingError(
             "there are too few examples to train on some and hold out others",
             given=f"{', '.join(path.name for path in paths)}: {given}",
@@ -163,9 +188,23 @@ def _prepare(
         longest = max(int(part[width].max()) for part in joined)
         for part in joined:
             part[name] = part[name][:, : math.ceil(longest / 8) * 8]
+    counts = {"left_out": too_long + unplaced, "too_long": too_long}
     for part, folder in zip(joined, parts, strict=True):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_columns(folder, part, json.loads(json.dumps({**notes, "left_out": left_out})))
+        write_columns(folder, part, json.loads(json.dumps({**notes, **counts})))
+
+
+def _reasons(too_long: int, unplaced: int, row_tokens: int, files: Sequence[dict[str, object]]) -> str:
+    """How many questions have no row, and why."""
+    forms = {file["form"] for file in files}
+    rules = []
+    if "squad" in forms:
+        most = f"{row_tokens} tokens long with its answer, the answer alone {MAX_ANSWER_TOKENS}"
+        rules.append(f"a question may be {most}")
+    if "chat" in forms:
+        rules.append(f"what a user says may be {most_prompt_tokens(row_tokens)} tokens long")
+    told = [f"{too_long:,} too long ({', '.join(rules)}; no option changes that)"] if too_long else []
+    return ", ".join([*told, f"{unplaced:,} whose answer is not in the text"] if unplaced else told)
 
 
 def _paragraphs(paths: Sequence[Path]) -> dict[Path, list[Paragraph]]:

@@ -6,7 +6,7 @@ held out, and the result says what it was made of and how much better it does on
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,16 @@ from precog.backbones.tenns.lora import LoraSettings, add_lora, lora_tensors
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
+from precog.train.checkpoint import named_checkpoint
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.data.tokens import PROMPT
-from precog.train.evaluation import evaluate_batches
-from precog.train.examples import Examples, prepare_examples
+from precog.train.evaluation import OnProgress, count_batches, evaluate_batches
+from precog.train.examples import Examples, described, prepare_examples
+from precog.train.identity import check_identity
 from precog.train.lock import RunLock
-from precog.train.loop import CALLED, Run
+from precog.train.loop import Run
 from precog.train.parallel import agreed, alone, join, leave, place_in_world
+from precog.train.seal import read_record
 from precog.train.settings import TrainSettings
 from precog.train.start import MODEL_FOLDER, UNLIMITED_BYTES
 
@@ -70,7 +73,8 @@ class Finetuned:
         folder: of the model or adapter.
         metrics: the last line.
         before, after: figures on the held-out examples, see ``SHOWN``.
-        num_train, num_held_out, num_left_out: questions trained on, held out, and left out because no row holds them.
+        num_train, num_held_out, num_left_out: questions trained on, held out, and left out.
+        num_too_long: those left out because no row holds them.
     """
 
     folder: Path
@@ -80,6 +84,7 @@ class Finetuned:
     num_train: int
     num_held_out: int
     num_left_out: int
+    num_too_long: int
 
     def to_json(self) -> dict[str, object]:
         """The last line of metrics with everything else beside it."""
@@ -120,6 +125,7 @@ def finetune(
     on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
     on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
     say: Callable[[str], None] = lambda line: None,
+    on_evaluation: OnProgress = lambda done, total, figures: None,
 ) -> Finetuned:
     """Go on with a model on example files, on one device or, under torchrun, on several.
 
@@ -132,6 +138,7 @@ def finetune(
         on_metrics: called with every line of metrics, in the first process.
         on_progress: called after every step, in the first process.
         say: called with what a person should know, in the first process.
+        on_evaluation: called after every held-out batch with batches done and batches in all, in the first process.
 
     Raises:
         ModelError: the base is missing or damaged, or an adapter's settings do not fit it.
@@ -150,8 +157,9 @@ def finetune(
             with agreed(device):
                 if place_in_world()[0] == 0:
                     lock = RunLock(request.out)
+                    _refuse_other_data(request)
                     examples = _prepared(request)
-            return _finetune(request, examples, device, compiled, on_metrics, on_progress, say)
+            return _finetune(request, examples, device, compiled, on_metrics, on_progress, say, on_evaluation)
     finally:
         if lock is not None:
             lock.release()
@@ -166,6 +174,7 @@ def _finetune(
     on_metrics: Callable[[dict[str, Any]], None],
     on_progress: Callable[[int, int, dict[str, Any]], None],
     say: Callable[[str], None],
+    on_evaluation: OnProgress,
 ) -> Finetuned:
     settings = request.settings
     with agreed(device):
@@ -182,16 +191,30 @@ def _finetune(
         "data": examples.files,
         "held_out": request.held_out,
         "lora": None if request.lora is None else json.loads(json.dumps(asdict(request.lora))),
-        CALLED: {"base": card.name},
     }
-    run = Run(model.train(), settings, request.out, device, compiled, on_metrics, on_progress, identity, say=say)
+    run = Run(
+        model.train(),
+        settings,
+        request.out,
+        device,
+        compiled,
+        on_metrics,
+        on_progress,
+        identity,
+        say=say,
+        called={"base": card.name, **_called(examples.files)},
+    )
     held_out = _held_out_batches(examples, settings)
 
     def evaluate(model: TennsModel) -> dict[str, float]:
-        figures = evaluate_batches(model, held_out, device, run.dtype, variation=run.variation.plain())
+        told = count_batches(len(held_out), on_evaluation if run.rank == 0 else lambda done, total, figures: None)
+        plain = run.variation.plain()
+        figures = evaluate_batches(model, held_out, device, run.dtype, variation=plain, on_batch=told)
         return {name: figures[name] for name in (SHOWN_OF_CHAT if examples.only_chat else SHOWN)}
 
     if run.rank == 0:
+        if examples.num_left_out:
+            say(examples.left_out)
         say(f"measuring {card.name} on held-out examples first")
     before = run.workers.run(evaluate)
     shape = (settings.batch_chunks, settings.questions_per_chunk)
@@ -212,7 +235,30 @@ def _finetune(
         examples.train.num_questions,
         examples.held_out.num_questions,
         examples.num_left_out,
+        examples.num_too_long,
     )
+
+
+def _refuse_other_data(request: FinetuneRequest) -> None:
+    """Before the examples of the run that is there are replaced, and before anything takes long.
+
+    Raises:
+        TrainingError: the output folder holds a run on other data.
+    """
+    path = named_checkpoint(request.out)
+    if path is None:
+        return
+    try:
+        record = read_record(path)
+    except TrainingError:
+        return  # whether another can be used is seen when the run is resumed
+    files = described(request.data)
+    check_identity(request.out, record, {"data": files}, _called(files))
+
+
+def _called(files: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """Files as a person knows them; of two of one name the checksum tells which."""
+    return {"data": ", ".join(f"{file['name']} ({str(file['sha256'])[:8]})" for file in files)}
 
 
 def _prepared(request: FinetuneRequest) -> Examples:

@@ -5,7 +5,6 @@ The loop knows batches and a model. It does not know where the data came from, n
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +20,10 @@ from torch import Tensor
 from precog.backbones.tenns.lora import LoraLinear
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import PrecogError, StorageError, TrainingError
-from precog.state import titled
 from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, named_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
+from precog.train.identity import CALLED, check_identity
 from precog.train.interrupt import Interrupt, TrainingInterrupted
 from precog.train.metrics import MetricsLog
 from precog.train.microbatch import NAMES, Scoring, as_tokens, describe, means, token_counts
@@ -41,9 +40,6 @@ from precog.train.speed import Speed, body_parameters
 __all__ = ["BAD_BATCH_FILE", "BatchSource", "Run"]
 
 BAD_BATCH_FILE = "bad_batch.json"
-CALLED = "called"
-"""Part of a run's identity that is told and not compared: names of what other parts hold by fingerprint."""
-FINGERPRINT = re.compile(r'"([0-9a-f]{12})[0-9a-f]{52}"')
 NAME_BYTES = 64
 """Room for the name of a checkpoint, which the first process tells the others."""
 
@@ -88,10 +84,10 @@ class Run:
         on_metrics: called with every line of metrics, in the first process.
         on_progress: called after every step with steps done, steps in all, and the latest metrics with the step's own
             loss, in the first process.
-        identity: what else a resumed run must share, such as a fingerprint of the data; plain data. Its entry
-            ``called`` names parts that are fingerprints.
+        identity: what else a resumed run must share, such as a fingerprint of the data; plain data.
         keeps_checkpoints: False writes none.
         say: called with what a person should know, in the first process.
+        called: what people call parts of the identity.
 
     Raises:
         TrainingError: the settings contradict the processes.
@@ -109,6 +105,7 @@ class Run:
         identity: Mapping[str, Any] | None = None,
         keeps_checkpoints: bool = True,
         say: Callable[[str], None] = lambda line: None,
+        called: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model.to(device)
         self.settings = settings
@@ -118,6 +115,7 @@ class Run:
         self.on_progress = on_progress
         self.keeps_checkpoints = keeps_checkpoints
         self.say = say
+        self.called = dict(called or {})
         self.rank, self.world = place_in_world()
         self.variation = settings.variation(model.config.layers)
         self.dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
@@ -185,15 +183,7 @@ class Run:
 
     def _load(self, path: Path) -> int:
         record = read_record(path)
-        names, theirs = self.record.get(CALLED, {}), record.get(CALLED, {})
-        for part, mine in self.record.items():
-            if part != CALLED and record.get(part) != mine:
-                raise TrainingError(
-                    f"the run to resume has another {part}",
-                    given=_difference(mine, record.get(part), names.get(part, "")),
-                    expected=_difference(record.get(part), mine, theirs.get(part, "")),
-                    hint="pass the same options, or choose another --out folder",
-                )
+        check_identity(self.out, record, self.record, self.called)
         window = record.get("window", [])
         if any(len(row) != 2 + 2 * len(NAMES) for row in window):
             raise TrainingError(f"the checkpoint is damaged: {path}: a window of other losses")
@@ -410,7 +400,7 @@ class Run:
             return None
         self.workers.reshard()
         average = None if self.average is None else self.average.values
-        record = {**self.record, "tokens_seen": self.tokens_seen, "window": self.window}
+        record = {**self.record, CALLED: self.called, "tokens_seen": self.tokens_seen, "window": self.window}
         with agreed(self.device):
             return save_checkpoint(self.out, step, self.model, self.optimisers, record, average=average)
 
@@ -473,12 +463,3 @@ class _Averaged:
     def __exit__(self, *raised: Any) -> None:
         self._run.workers.reshard()
         self._inside.__exit__(*raised)
-
-
-def _difference(mine: Any, other: Any, name: str) -> str:
-    """What one value has that another has not, as JSON; fingerprints in short, one of its own with its name."""
-    if isinstance(mine, str) and FINGERPRINT.fullmatch(f'"{mine}"'):
-        return titled(name, mine)
-    if isinstance(mine, dict) and isinstance(other, dict):
-        mine = {key: value for key, value in mine.items() if key not in other or other[key] != value}
-    return FINGERPRINT.sub(r'"\1"', json.dumps(mine, sort_keys=True, default=str))

@@ -16,9 +16,10 @@
 Shares are relative within a phase, sets and streams together: streams worth 16 of 100 make 16 of 100 steps
 language-model steps (a :class:`TokenBatch`), spread evenly; the other steps are question steps (a :class:`Batch`),
 their chunks drawn from the sets by share. Which of the two a step is depends on the seed and the step alone, so that
-every process agrees. A phase names at least one set or stream. Nothing else may stand in the file. Without a file there
-is one phase: every set with a share proportional to its chunks, and no stream; or, where no set was prepared, every
-stream.
+every process agrees. A run that ``minutes`` end before its steps does not see its later phases: batches are drawn
+ahead, by number alone, which no clock changes. A phase names at least one set or stream. Nothing else may stand in the
+file. Without a file there is one phase: every set with a share proportional to its chunks, and no stream; or, where no
+set was prepared, every stream.
 """
 
 import json

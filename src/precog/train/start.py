@@ -14,7 +14,7 @@ from precog.figures import loss_curve
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.checkpoint import gathered
 from precog.train.data.batches import MixtureEntry, PackedTokens, QuestionBatches
-from precog.train.evaluation import evaluate_batches, evaluate_tokens
+from precog.train.evaluation import OnProgress, count_batches, evaluate_batches, evaluate_tokens
 from precog.train.initial import load_initial
 from precog.train.lock import RunLock
 from precog.train.loop import Run
@@ -41,6 +41,8 @@ def start(
     on_metrics: Callable[[dict[str, Any]], None] = lambda metrics: None,
     on_progress: Callable[[int, int, dict[str, Any]], None] = lambda done, total, metrics: None,
     say: Callable[[str], None] = lambda line: None,
+    data_name: str | None = None,
+    on_evaluation: OnProgress = lambda done, total, figures: None,
 ) -> dict[str, Any]:
     """Train from prepared data, on one device or, under torchrun, on several.
 
@@ -59,6 +61,8 @@ def start(
         on_progress: called after every step with steps done, steps in all, and the latest metrics, in the first
             process.
         say: called with what a person should know, in the first process.
+        data_name: what a person calls the data; the folder's path when None.
+        on_evaluation: called after every held-out batch with batches done and batches in all, in the first process.
 
     Returns:
         The last line of metrics, in every process.
@@ -84,13 +88,23 @@ def start(
                 opened = open_data(data, mixture)
                 opened.check_vocabulary(config.vocabulary)
                 source = opened.batches(settings, rank, world)
+                if rank == 0 and settings.minutes and len(opened.phases) > 1:
+                    say(
+                        f"the mixture's phases follow the {settings.steps:,} steps, not the clock: where the minutes"
+                        " end the run sooner, later phases are cut short or never begin; choose steps to match"
+                    )
                 model = build(config, settings.seed)
                 if initial_weights is not None:
                     load_initial(model, initial_weights, say if rank == 0 else lambda line: None)
                 begun = None if initial_weights is None else weights_digest(model.state_dict())
-                identity = {"data": opened.fingerprint(), "initial": begun}
-                run = Run(model, settings, out, device, compiled, on_metrics, on_progress, identity, say=say)
-                evaluation = HeldOut(opened, settings, run)
+                fingerprint = opened.fingerprint()
+                identity = {"data": fingerprint, "initial": begun}
+                shares = "" if mixture is None else f", mixture {mixture}"
+                called = {"data": f"{data_name or data}{shares} ({fingerprint[:8]})"}
+                run = Run(
+                    model, settings, out, device, compiled, on_metrics, on_progress, identity, say=say, called=called
+                )
+                evaluation = HeldOut(opened, settings, run, on_evaluation)
             last = run.train(source, evaluation if evaluation.batches else None)
             export(run, out / MODEL_FOLDER, out.resolve().name, {"steps": last["step"], "tokens": run.tokens_seen})
             if rank == 0:
@@ -109,10 +123,18 @@ class HeldOut:
         data: what was prepared.
         settings: sizes of the batches.
         run: whose model is evaluated.
+        on_progress: called after every batch, in the first process.
     """
 
-    def __init__(self, data: TrainingData, settings: TrainSettings, run: Run) -> None:
+    def __init__(
+        self,
+        data: TrainingData,
+        settings: TrainSettings,
+        run: Run,
+        on_progress: OnProgress = lambda done, total, figures: None,
+    ) -> None:
         self._run = run
+        self._on_progress: OnProgress = on_progress if run.rank == 0 else lambda done, total, figures: None
         self.batches: dict[str, QuestionBatches | PackedTokens] = {}
         for name, rows in data.held_out_sets.items():
             entries = [MixtureEntry(rows, 1.0)]
@@ -129,14 +151,18 @@ class HeldOut:
         """Figures by name of the set or stream."""
         results = {}
         run, plain = self._run, self._run.variation.plain()
+        rounds = sum(1 if isinstance(batches, PackedTokens) else 2 for batches in self.batches.values())
+        told = count_batches(rounds * EVALUATION_BATCHES, self._on_progress)
         for name, batches in self.batches.items():
             if isinstance(batches, PackedTokens):
                 windows = [batches.batch(number) for number in range(EVALUATION_BATCHES)]
-                results[name] = evaluate_tokens(model, windows, run.device, run.dtype)
+                results[name] = evaluate_tokens(model, windows, run.device, run.dtype, told)
                 continue
             arrays = [batches.batch(number) for number in range(EVALUATION_BATCHES)]
-            results[name] = evaluate_batches(model, arrays, run.device, run.dtype, variation=plain)
-            blind = evaluate_batches(model, arrays, run.device, run.dtype, use_state=False, variation=plain)
+            results[name] = evaluate_batches(model, arrays, run.device, run.dtype, variation=plain, on_batch=told)
+            blind = evaluate_batches(
+                model, arrays, run.device, run.dtype, use_state=False, variation=plain, on_batch=told
+            )
             results[name]["exact_without_state"] = blind["exact"]
         return results
 

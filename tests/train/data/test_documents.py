@@ -9,7 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precog.errors import InputError
-from precog.train.data.documents import Document, data_files, form, open_lines, parse_documents, read_documents, stem
+from precog.train.data.documents import (
+    Document,
+    check_form,
+    data_files,
+    endings,
+    form,
+    open_lines,
+    parse_documents,
+    passed_over,
+    read_documents,
+    stem,
+)
 
 TEXT = "# One\nA line.\nAnother.\n\nAfter a blank.\n\n# Two\nText of two.\n"
 PACK = {
@@ -83,9 +94,37 @@ def test_files_are_found_below_a_folder_in_order(tmp_path: Path) -> None:
     (tmp_path / ".hidden").mkdir()
     for name in ("z.txt", "b/a.jsonl.zst", "b/c.md", ".hidden/x.txt", "notes.pdf", "b/data.xz"):
         (tmp_path / name).write_bytes(b"x")
-    assert [str(p.relative_to(tmp_path)) for p in data_files(tmp_path)] == ["b/a.jsonl.zst", "b/c.md", "z.txt"]
+    found, foreign = ([str(p.relative_to(tmp_path)) for p in paths] for paths in data_files(tmp_path))
+    assert found == ["b/a.jsonl.zst", "b/c.md", "z.txt"]
+    assert foreign == ["b/data.xz", "notes.pdf"]
     with pytest.raises(InputError, match="no text to train on"):
         data_files(tmp_path / ".hidden" / "..none")
+
+
+def test_what_is_passed_over_is_counted_by_its_ending() -> None:
+    names = ["a.PDF", "b/c.pdf", "d.html", "e.tar.gz", "README", "f.xz", "Mr. Smith\x1b[31m went", "g.docx"]
+    paths = [Path(name) for name in names]
+    assert endings(paths) == {"": 2, ".pdf": 2, ".docx": 1, ".html": 1, ".tar.gz": 1, ".xz": 1}
+    line = passed_over(Path("raw"), paths)
+    assert line.startswith("passed over 8 files of other formats in raw: 2 without an ending, 2 .pdf, 1 .docx, 1 .html")
+    assert line.endswith("turn documents of other formats into text first")
+    assert line.isprintable()
+    many = passed_over(Path("raw"), [Path(f"{i}.x{i:02}") for i in range(12)])
+    assert "1 .x07, 4 others;" in many
+    assert "passed over 1 file of" in passed_over(Path("raw"), paths[:1])
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.HTML", "a.docx", "a.csv.gz", "a.tar.xz"])
+def test_a_named_file_of_another_format_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="a format that is not read") as told:
+        check_form(Path(name))
+    assert name in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.MD.gz", "a.jsonl", "enwik9", "enwik9.xz"])
+def test_a_named_file_of_text_is_not(name: str) -> None:
+    check_form(Path(name))
 
 
 @pytest.mark.parametrize("line", ["{}", "[1]", '{"text": 3}', "nonsense", "[" * 20_000])

@@ -8,6 +8,7 @@ import pytest
 
 from precog.errors import InputError
 from precog.train.data.folder import is_prepared, kind_of, prepare_folder
+from precog.train.data.prepare import PrepareOptions, prepare
 from precog.train.data.rows import Kind, PreparedSet
 from precog.train.data.shards import TokenStream
 
@@ -104,7 +105,7 @@ def test_documents_are_held_out_whole_where_there_are_some(tmp_path: Path) -> No
         ("a.json", "nonsense", "no known form"),
         ("a.txt", "\n \n", "no text to train on was found"),
         ("a.txt", "\x00\udcff", "cannot be read"),
-        ("a.pdf", "x", "no text to train on"),
+        ("a.pdf", "x", "no text to train on; given: .*raw: 1 .pdf; expected: files ending in .*; turn documents"),
     ],
 )
 def test_folders_without_anything_to_train_on_are_told(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -117,3 +118,45 @@ def test_folders_without_anything_to_train_on_are_told(tmp_path: Path, name: str
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
     with pytest.raises(InputError, match="no such folder"):
         prepare_folder(tmp_path / "absent", tmp_path / "out")
+
+
+def test_files_of_other_formats_are_told_and_those_of_the_output_are_not(folder: Path, tmp_path: Path) -> None:
+    for name in ("a.pdf", "deep/b.pdf", "c.csv", ".hidden.csv"):
+        (folder / name).write_bytes(b"x")
+    told: list[str] = []
+    line = f"passed over 3 files of other formats in {folder}: 2 .pdf, 1 .csv; "
+    for _ in range(2):  # also where it is found prepared
+        prepare_folder(folder, folder / "out", on_progress=told.append)
+        assert told[0].startswith(line)
+        assert sum("passed over" in text for text in told) == 1
+        told.clear()
+    with pytest.raises(InputError, match="a format that is not read"):
+        prepare_folder(folder / "c.csv", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_what_is_too_long_is_told_with_how_long_it_may_be_and_what_changes_that(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    ask = "Who built the mill of Oslo?"
+    paragraphs = [
+        {"context": f"The mill of {n} was built by Henry Stone.",
+         "qas": [{"question": question, "id": f"{n}", "answers": [{"text": "Henry Stone", "answer_start": 26 + len(n)}]}
+                 for question in (ask, ask * 9)]}
+        for n in map(str, range(30))
+    ]  # fmt: skip
+    (raw / "qa.json").write_text(json.dumps({"data": [{"title": "Mills", "paragraphs": paragraphs}], "version": "1.1"}))
+    said = ("I met Paul Miller in Rome at 5 pm.", "word " * 200)
+    turns = [{"speaker": name, "text": text} for name, text in zip(("Ann", "Bob"), said, strict=True)]
+    (raw / "talk.jsonl").write_text("".join(json.dumps({"id": str(i), "turns": turns}) + "\n" for i in range(25)))
+    told: list[str] = []
+    prepare_folder(raw, tmp_path / "out", on_progress=told.append)
+    assert (
+        "squad: 30 of 60 questions were left out: with its answer one may be 48 tokens long"
+        " (`precog train-data --row-tokens N` changes that), the answer alone 24"
+    ) in told
+    assert "dialogue: 25 of 50 turns were left out: one may be 900 characters long, whatever the options" in told
+    told.clear()
+    options = PrepareOptions(out=tmp_path / "wide", squad=(raw / "qa.json",), squad_copies=0, row_tokens=128)
+    prepare(options, told.append)
+    assert not [line for line in told if "left out" in line]

@@ -27,7 +27,7 @@ from precog.train.data.squad import (
     read_squad,
     squad_passages,
 )
-from precog.train.data.tokens import PROMPT, Pieces, tokenise
+from precog.train.data.tokens import PROMPT, Dropped, Pieces, tokenise
 
 PIECES = Pieces()
 TOKENIZER = MistralTokenizer()
@@ -83,7 +83,7 @@ def test_answers_are_the_contexts_own_tokens(text: str, data: st.DataObject) -> 
     stop = data.draw(st.integers(start + 1, len(text)))
     columns, _, dropped = tokenise([Passage(text, (Ask("What?", start, stop, Kind.WH),))], PIECES)
     rows = rows_of(columns)
-    assert len(rows) + dropped == 1
+    assert len(rows) + dropped.unplaced + dropped.too_long == 1
     for prompt, decoded, answer, span in rows:
         assert prompt == "###What? ###Long Answer:"
         assert answer == span
@@ -101,11 +101,18 @@ def test_long_texts_and_rows_are_cut_or_dropped_and_chunks_renumbered() -> None:
     passages = [Passage("gone", (Ask("q " * 90, 0, 4, Kind.WH),)), Passage(long, asks), Passage("none", ())]
     columns, questions, dropped = tokenise(passages, PIECES)
     assert questions == ["First?"]
-    assert dropped == 3
+    assert dropped == Dropped(too_long=2, unplaced=1)
     assert columns["context"].shape == (1, 256)
     assert columns["context_len"].tolist() == [256]
     assert columns["first_question"].tolist() == [0, 1]
     assert columns["chunk"].tolist() == [0]
+
+
+def test_an_answer_that_is_longer_than_one_may_be_is_too_long() -> None:
+    text = "word " * 30
+    columns, _, dropped = tokenise([Passage(text, (Ask("What?", 0, 149, Kind.SQUAD),))], PIECES)
+    assert dropped == Dropped(too_long=1, unplaced=0)
+    assert not len(columns["row_len"])
 
 
 def test_a_text_that_yields_nothing_gives_empty_columns() -> None:

@@ -158,6 +158,6 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pyte
             raise PermissionError(13, "Permission denied", os.fspath(path))
         return scan(path)
 
-    assert data_files(tmp_path) == [tmp_path / "a.txt"]
+    assert data_files(tmp_path) == ([tmp_path / "a.txt"], [])
     monkeypatch.setattr(os, "scandir", closed)
     refused(lambda: data_files(tmp_path), "a folder cannot be read", "closed: Permission denied")

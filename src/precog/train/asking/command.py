@@ -26,8 +26,8 @@ from precog.train.asking.turned import ASKING
 from precog.train.asking.writer import Writer
 from precog.train.data.rows import PreparedSet
 from precog.train.finetune import check_form
+from precog.train.identity import CALLED
 from precog.train.lock import RunLock
-from precog.train.loop import CALLED
 from precog.train.mixture import prepared_sets
 from precog.train.parallel import agreed, alone, join, leave, place_in_world
 from precog.train.start import MODEL_FOLDER

@@ -16,9 +16,10 @@ from precog.train.data.slots import SLOT_QUESTIONS
 from precog.train.data.spans import Span, SpanType, find_spans, split_sentences
 from precog.train.data.vocabulary import FUNCTION_WORDS
 
-__all__ = ["dialogue_passages"]
+__all__ = ["MAX_CHARS", "dialogue_passages", "is_too_long"]
 
-_MAX_CHARS = 900
+MAX_CHARS = 900
+"""Of a run of turns; a longer turn is left out."""
 _TIME = re.compile(r"\b\d{1,2}(?::\d\d)? ?(?:[ap]m|[ap]\.m|o'clock)\b", re.IGNORECASE)
 _SAID_TYPES = (SpanType.PERSON, SpanType.PLACE, SpanType.NAME, SpanType.DATE, SpanType.YEAR, SpanType.NUMBER,
                SpanType.MEASURE, SpanType.MONEY, SpanType.PERCENT, SpanType.QUOTE, SpanType.PHRASE)  # fmt: skip
@@ -45,18 +46,27 @@ def dialogue_passages(conversation: Conversation, rng: random.Random, max_asks: 
             yield Passage(text, tuple(asks[:max_asks]))
 
 
+def is_too_long(turn: Turn) -> bool:
+    """Whether no passage holds a turn."""
+    return _length(turn) > MAX_CHARS
+
+
+def _length(turn: Turn) -> int:
+    return len(turn.speaker) + len(turn.text) + 3
+
+
 def _runs(turns: tuple[Turn, ...], rng: random.Random) -> Iterator[list[Turn]]:
     run: list[Turn] = []
-    size, limit = 0, rng.uniform(0.6, 1) * _MAX_CHARS
+    size, limit = 0, rng.uniform(0.6, 1) * MAX_CHARS
     for turn in turns:
-        length = len(turn.speaker) + len(turn.text) + 3
+        length = _length(turn)
         if run and size + length > limit:
             yield run
-            limit = rng.uniform(0.6, 1) * _MAX_CHARS
-            last = len(run[-1].speaker) + len(run[-1].text) + 3
+            limit = rng.uniform(0.6, 1) * MAX_CHARS
+            last = _length(run[-1])
             again = len(run) > 2 and last + length <= limit and rng.random() < 0.5
             run, size = (run[-1:], last) if again else ([], 0)
-        if length <= _MAX_CHARS:
+        if not is_too_long(turn):
             run.append(turn)
             size += length
     if len(run) > 1:

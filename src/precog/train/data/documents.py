@@ -12,7 +12,8 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,27 @@ from typing import IO, cast
 
 from precog.errors import InputError
 
-__all__ = ["Document", "data_files", "open_lines", "parse_documents", "read_documents", "source_name", "stem", "valid"]
+__all__ = [
+    "Document",
+    "check_form",
+    "data_files",
+    "endings",
+    "open_lines",
+    "parse_documents",
+    "passed_over",
+    "read_documents",
+    "source_name",
+    "stem",
+    "valid",
+]
 
 _COMPRESSIONS = (".gz", ".xz", ".zst")
 _FORMS = (".txt", ".md", ".jsonl", ".json")
 _MAX_DOCUMENT_CHARS = 1 << 20
 _MAX_LINE_CHARS = 1 << 26
+_READ = f"files ending in {', '.join(_FORMS)}, also with {', '.join(_COMPRESSIONS)}"
+_TO_TEXT = "turn documents of other formats into text first"
+_MOST_ENDINGS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +86,54 @@ def form(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def data_files(folder: Path) -> list[Path]:
-    """Every readable file below a folder, in the order of their names; hidden files and folders are passed over.
+def check_form(path: Path) -> None:
+    """Whether a file that somebody named may hold text: by its ending, where it has one.
 
     Raises:
-        InputError: there is none, or a folder cannot be read.
+        InputError: it is of another format.
+    """
+    if form(path) not in ("", *_FORMS):
+        raise InputError(
+            "a file of a format that is not read",
+            given=path,
+            expected=_READ,
+            hint=f"{_TO_TEXT}; a plain text of another ending needs only the name",
+        )
+
+
+def endings(paths: Iterable[Path]) -> dict[str, int]:
+    """How many files have which ending, the most frequent first; "" stands for none, or none that says a format."""
+    found = Counter("".join(_ending(path)) for path in paths)
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _ending(path: Path) -> tuple[str, str]:
+    """The form and the compression of a file, each of which may be empty."""
+    last = path.suffix.lower()
+    says = re.fullmatch(r"\.\w{1,10}", form(path))
+    return form(path) if says else "", last if last in _COMPRESSIONS else ""
+
+
+def passed_over(folder: Path, foreign: Sequence[Path]) -> str:
+    """A line about the files of a folder that are not read, and what to do about them."""
+    files = "1 file" if len(foreign) == 1 else f"{len(foreign):,} files"
+    return f"passed over {files} of other formats in {folder}: {_told(foreign)}; {_TO_TEXT}"
+
+
+def _told(foreign: Sequence[Path]) -> str:
+    counts = endings(foreign)
+    told = [f"{count:,} {name or 'without an ending'}" for name, count in list(counts.items())[:_MOST_ENDINGS]]
+    more = sum(list(counts.values())[_MOST_ENDINGS:])
+    return ", ".join([*told, f"{more:,} others"] if more else told)
+
+
+def data_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Every file below a folder that is read, in the order of their names, and those of other formats.
+
+    Hidden files and folders are in neither.
+
+    Raises:
+        InputError: there is none that is read, or a folder cannot be read.
     """
 
     def refuse(error: OSError) -> None:
@@ -83,18 +142,20 @@ def data_files(folder: Path) -> list[Path]:
         raise InputError("a folder cannot be read", given=f"{error.filename}: {error.strerror}") from error
 
     found: list[Path] = []
+    foreign: list[Path] = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = (Path(parent, name) for name in names if not name.startswith("."))
-        found += [path for path in paths if form(path) in _FORMS and path.is_file()]
-    found.sort()
+        for path in (Path(parent, name) for name in names if not name.startswith(".")):
+            if path.is_file():
+                (found if form(path) in _FORMS else foreign).append(path)
     if not found:
         raise InputError(
             "the folder holds no text to train on",
-            given=folder,
-            expected=f"files ending in {', '.join(_FORMS)}, also with {', '.join(_COMPRESSIONS)}",
+            given=f"{folder}: {_told(foreign)}" if foreign else folder,
+            expected=_READ,
+            hint=_TO_TEXT if foreign else None,
         )
-    return found
+    return sorted(found), sorted(foreign)
 
 
 @contextmanager

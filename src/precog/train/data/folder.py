@@ -10,7 +10,7 @@ from typing import Literal
 
 from precog.errors import InputError, StorageError
 from precog.train.data.chat import is_chat
-from precog.train.data.documents import data_files, form, open_lines, read_documents
+from precog.train.data.documents import check_form, data_files, form, open_lines, passed_over, read_documents
 from precog.train.data.jobs import HoldOut
 from precog.train.data.prepare import PrepareOptions, prepare
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS
@@ -34,8 +34,9 @@ def kind_of(path: Path) -> FileKind:
     """What a file holds, from its first line.
 
     Raises:
-        InputError: a JSON file of no known form, or a file that cannot be read.
+        InputError: a JSON file of no known form, a file of another format, or one that cannot be read.
     """
+    check_form(path)
     if form(path) not in (".json", ".jsonl"):
         return "text"
     with open_lines(path) as lines:
@@ -98,7 +99,8 @@ def prepare_folder(
         out: where prepared folders are kept, each under a fingerprint of the files' names, sizes, times and the seed.
         seed: source of every choice.
         workers: processes.
-        on_progress: called with a line now and then; also told when the folder has changed since it was prepared.
+        on_progress: called with a line now and then; also told which files are not read, and when the folder has
+            changed since it was prepared.
 
     Returns:
         The prepared folder: ``train/``, ``val/`` and ``stream/`` below it.
@@ -111,7 +113,11 @@ def prepare_folder(
     if folder.is_file():
         folder, files = folder.parent, [folder]
     elif folder.is_dir():
-        files = [path for path in data_files(folder) if not path.resolve().is_relative_to(inside)]
+        files, foreign = (
+            [path for path in paths if not path.resolve().is_relative_to(inside)] for paths in data_files(folder)
+        )
+        if foreign:
+            on_progress(passed_over(folder, foreign))
     else:
         raise InputError("there is no such folder of training data", given=folder)
     if not files:

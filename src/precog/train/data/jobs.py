@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from precog.train.data.chat import read_conversations
+from precog.train.data.chat import Conversation, read_conversations
 from precog.train.data.counterfactual import EntityPool
-from precog.train.data.dialogue import dialogue_passages
+from precog.train.data.dialogue import dialogue_passages, is_too_long
 from precog.train.data.documents import Document, read_documents
 from precog.train.data.passages import chunk_document, make_passage
 from precog.train.data.recall import make_copy, make_recall, make_table
@@ -153,7 +153,7 @@ def _text(job: Job, rng: random.Random) -> Iterator[tuple[str, Passage]]:
             yield split, passage
 
 
-def _conversations(job: Job) -> Iterator[tuple[str, Document, Iterator[Passage]]]:
+def _conversations(job: Job) -> Iterator[tuple[str, Conversation, Iterator[Passage]]]:
     rng = job.rng
     for path, first in zip(job.paths, job.firsts or (0,) * len(job.paths), strict=True):
         for number, conversation in enumerate(read_conversations(path, job.index, job.count)):
@@ -161,8 +161,11 @@ def _conversations(job: Job) -> Iterator[tuple[str, Document, Iterator[Passage]]
                 val = (first + job.index + number * job.count) % 20 == 10
             else:
                 val = zlib.crc32(conversation.name.encode("utf-8", "surrogatepass")) % _VAL_EVERY_CONVERSATION == 0
-            lines = tuple(f"{t.speaker}: {' '.join(t.text.split())}" for t in conversation.turns)
-            yield SPLITS[val], Document("", lines), dialogue_passages(conversation, rng, job.max_asks)
+            yield SPLITS[val], conversation, dialogue_passages(conversation, rng, job.max_asks)
+
+
+def _document(conversation: Conversation) -> Document:
+    return Document("", tuple(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in conversation.turns))
 
 
 @cache
@@ -217,12 +220,14 @@ def _made_up(job: Job, rng: random.Random) -> Iterator[tuple[str, Passage]]:
             yield split, make_copy(min(100, 4 + 4 * level), rng, min(8, job.max_asks))
 
 
-def _passages(job: Job) -> Iterator[tuple[str, Passage]]:
-    """Pairs of split and passage."""
+def _passages(job: Job, counts: Counter[str]) -> Iterator[tuple[str, Passage]]:
+    """Pairs of split and passage; turns of conversations, and those left out, are counted."""
     if job.task == "text":
         yield from _text(job, job.rng)
     elif job.task == "dialogue":
-        for split, _, passages in _conversations(job):
+        for split, conversation, passages in _conversations(job):
+            counts["turns"] += len(conversation.turns)
+            counts["turns_too_long"] += sum(map(is_too_long, conversation.turns))
             yield from ((split, passage) for passage in passages)
     elif job.task in ("squad", "squad_remix"):
         yield from _squad(job, job.rng)
@@ -241,7 +246,8 @@ def run_job(job: Job) -> dict[str, object]:
     def flush(split: str) -> None:
         passages, held[split] = held[split], []
         columns, _, dropped = tokenise(passages, pieces, job.context_tokens, job.row_tokens)
-        counts["dropped"] += dropped
+        counts["dropped"] += sum(dropped)
+        counts["too_long"] += dropped.too_long
         if not len(columns["context_len"]):
             return
         counts[f"{split}_chunks"] += len(columns["context_len"])
@@ -254,7 +260,7 @@ def run_job(job: Job) -> dict[str, object]:
         write_columns(folder.with_name(f"{folder.name}-{parts[split]:05d}"), columns, {})
         parts[split] += 1
 
-    for split, passage in _passages(job):
+    for split, passage in _passages(job, counts):
         held[split].append(passage)
         if len(held[split]) >= _FLUSH_PASSAGES:
             flush(split)
@@ -270,7 +276,7 @@ def _write_streams(job: Job, counts: Counter[str]) -> None:
     documents = (
         _documents(job)
         if job.task == "text"
-        else ((split, document) for split, document, _ in _conversations(job))
+        else ((split, _document(conversation)) for split, conversation, _ in _conversations(job))
         if job.task == "dialogue"
         else ()
     )

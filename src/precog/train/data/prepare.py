@@ -17,7 +17,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -28,11 +28,12 @@ import numpy as np
 
 from precog.errors import InputError, StorageError, TrainingError
 from precog.text.tokenizer import MISTRAL_SHA256
-from precog.train.data.documents import source_name
+from precog.train.data.dialogue import MAX_CHARS
+from precog.train.data.documents import check_form, source_name
 from precog.train.data.jobs import SPLITS, SQUAD_SLICES, HoldOut, Job, run_job
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Kind, PreparedSet, merge_folders
 from precog.train.data.shards import merge_shards
-from precog.train.data.tokens import Pieces
+from precog.train.data.tokens import MAX_ANSWER_TOKENS, Pieces
 
 __all__ = ["PrepareOptions", "prepare", "show"]
 
@@ -199,12 +200,14 @@ def prepare(options: PrepareOptions, on_progress: Callable[[str], None] = lambda
         What ``stats.json`` holds.
 
     Raises:
-        InputError: a file is missing or cannot be read, or no question and no text came out.
+        InputError: a file is missing, of another format or cannot be read, or no question and no text came out.
         StorageError: the output cannot be written.
     """
     for path in (*options.texts, *options.dialogues, *options.squad):
         if not path.is_file():
             raise InputError("an input file is missing", given=path)
+    for path in options.texts:
+        check_form(path)
     jobs = _jobs(options)
     if not jobs:
         raise InputError("nothing to prepare", expected="text files, --squad, --dialogue, --recall, --table or --copy")
@@ -230,6 +233,9 @@ def _prepared(options: PrepareOptions, jobs: list[Job], on_progress: Callable[[s
                 elapsed = time.perf_counter() - started
                 rate = questions / elapsed
                 on_progress(f"{number}/{len(jobs)} slices, {questions:,} questions, {elapsed:.0f} s, {rate:,.0f}/s")
+            for source, counted in sorted(totals.items()):
+                for line in _left_out(options, source, counted):
+                    on_progress(line)
             if not any(t["train_questions"] or t["train_stream_tokens"] for t in totals.values()):
                 raise InputError("no text to train on was found", given=", ".join(sorted(totals)), expected="prose")
             tasks = _merges(options, parts)
@@ -253,6 +259,22 @@ def _prepared(options: PrepareOptions, jobs: list[Job], on_progress: Callable[[s
         os.fsync(file.fileno())
     temporary.rename(options.out / "stats.json")
     return stats
+
+
+def _left_out(options: PrepareOptions, source: str, counts: Mapping[str, float]) -> Iterator[str]:
+    """What was too long: how much of how much, how long it may be, and what changes that."""
+    questions = sum(counts.get(name, 0) for name in ("train_questions", "val_questions", "dropped"))
+    if count := counts.get("too_long"):
+        yield (
+            f"{source}: {count:,} of {questions:,} questions were left out: with its answer one may be"
+            f" {options.row_tokens} tokens long (`precog train-data --row-tokens N` changes that), the answer alone"
+            f" {MAX_ANSWER_TOKENS}"
+        )
+    if count := counts.get("turns_too_long"):
+        yield (
+            f"{source}: {count:,} of {counts['turns']:,} turns were left out: one may be {MAX_CHARS} characters long,"
+            " whatever the options"
+        )
 
 
 def _merges(options: PrepareOptions, parts: Path) -> list[tuple[str, list[Path], Path, dict[str, object]]]:

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -15,7 +16,7 @@ import sentencepiece
 from precog.text.tokenizer import MISTRAL_FILE, MistralTokenizer
 from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns, Kind, Passage
 
-__all__ = ["PROMPT", "Pieces", "shared_pieces", "tokenise"]
+__all__ = ["PROMPT", "Dropped", "Pieces", "shared_pieces", "tokenise"]
 
 PROMPT = "###{question} ###Long Answer:"
 """The paper's template (appendix *Generation protocol*)."""
@@ -23,6 +24,15 @@ BOUNDARY_ID = MistralTokenizer.boundary_id
 EOS_ID = MistralTokenizer.eos_id
 MAX_ANSWER_TOKENS = 24
 _NOWHERE = -2  # becomes −1 when <s> is counted
+
+
+class Dropped(NamedTuple):
+    """Asks that became no row: too long for one (or the answer for `MAX_ANSWER_TOKENS`), or without an answer that is
+    whole tokens of the chunk.
+    """
+
+    too_long: int
+    unplaced: int
 
 
 @cache
@@ -101,7 +111,7 @@ def tokenise(
     pieces: Pieces,
     context_tokens: int = CONTEXT_TOKENS,
     row_tokens: int = ROW_TOKENS,
-) -> tuple[Columns, list[str], int]:
+) -> tuple[Columns, list[str], Dropped]:
     """The columns of some passages; passages left without any question are dropped.
 
     Args:
@@ -111,13 +121,12 @@ def tokenise(
         row_tokens: width of a question's row; longer ones are dropped.
 
     Returns:
-        The columns, the question text of each row, and the number of asks dropped (answer cut off or not a token
-        span, row longer than a row may be).
+        The columns, the question text of each row, and the numbers of asks dropped.
     """
     contexts: list[list[int]] = []
     spans: list[tuple[int, int, int, int]] = []  # chunk, first token, token after, kind
     texts: list[str] = []
-    dropped = 0
+    too_long = unplaced = 0
     plain = [p.text.replace("▁", "_") for p in passages]  # sentencepiece's own mark for a space would shift bytes
     encoded = pieces.encode(plain)
     size = pieces.num_bytes
@@ -131,8 +140,11 @@ def tokenise(
                 texts.append(ask.question.replace("▁", "_"))
                 continue
             span = answer_span(text, ends, ask.start, ask.stop)
-            if span is None or span[1] - span[0] > MAX_ANSWER_TOKENS:
-                dropped += 1
+            if span is None:
+                unplaced += 1
+                continue
+            if span[1] - span[0] > MAX_ANSWER_TOKENS:
+                too_long += 1
                 continue
             spans.append((len(contexts), span[0], span[1], int(ask.kind)))
             texts.append(ask.question.replace("▁", "_"))
@@ -143,12 +155,12 @@ def tokenise(
     kept: list[int] = []
     for index, (prompt, (chunk, first, last, _)) in enumerate(zip(prompts, spans, strict=True)):
         if len(prompt) + last - first + 2 > row_tokens:
-            dropped += 1
+            too_long += 1
             continue
         rows.append([BOUNDARY_ID, *prompt, *contexts[chunk][first + 1 : last + 1], EOS_ID])
         kept.append(index)
     columns = _columns(contexts, rows, [spans[i] for i in kept], context_tokens, row_tokens)
-    return columns, [texts[i] for i in kept], dropped
+    return columns, [texts[i] for i in kept], Dropped(too_long, unplaced)
 
 
 def _columns(
