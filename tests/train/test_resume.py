@@ -1,4 +1,4 @@
-"""What else a resumed run depends on: what an adapter drops, where it began, its metrics, bounds of its settings."""
+"""What else a resumed run depends on: what is dropped, where it began, its metrics, bounds of its settings."""
 
 import json
 from contextlib import nullcontext
@@ -38,16 +38,19 @@ class Made:
 
 
 @pytest.mark.parametrize("recompute", [False, True])
-def test_an_adapter_with_dropout_resumes_bit_for_bit(recompute, tmp_path):
-    settings = TrainSettings.from_dict({**VALUES, "accumulate": 2, "recompute": recompute})
+@pytest.mark.parametrize(("blocks", "adapters"), [(0.0, 0.5), (0.3, 0.0), (0.3, 0.5)])
+def test_a_run_with_dropout_resumes_bit_for_bit(blocks, adapters, recompute, tmp_path):
+    settings = TrainSettings.from_dict({**VALUES, "accumulate": 2, "recompute": recompute, "dropout": blocks})
 
     def adapted(folder, source):
         folder.mkdir(exist_ok=True)
-        model = add_lora(build(CONFIG), LoraSettings(rank=2, dropout=0.5), seed=0)
+        model = build(CONFIG)
+        if adapters:
+            model = add_lora(model, LoraSettings(rank=2, dropout=adapters), seed=0)
         training = Run(model.train(), settings, folder, CPU)
         with nullcontext() if source.stop_at is None else pytest.raises(TrainingError, match="stop here"):
             training.train(source)
-        return lora_tensors(model)
+        return lora_tensors(model) if adapters else model.state_dict()
 
     torch.manual_seed(1)
     whole = adapted(tmp_path / "whole", Made())
@@ -56,7 +59,22 @@ def test_an_adapter_with_dropout_resumes_bit_for_bit(recompute, tmp_path):
     again = adapted(tmp_path / "cut", Made())
     assert read_metrics(tmp_path / "cut")[-1]["loss"] == read_metrics(tmp_path / "whole")[-1]["loss"]
     assert all(torch.equal(whole[name], again[name]) for name in whole)
-    assert any(name.endswith(".up") and bool(value.any()) for name, value in whole.items())
+    assert any(bool(value.any()) for name, value in whole.items() if name.endswith(".up") or not adapters)
+
+
+def test_dropout_of_blocks_changes_training_alone():
+    tokens = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(0))
+    plain, model = build(CONFIG), build(CONFIG)
+    model.drop(0.5)
+    expected = plain.train()(tokens)
+    found = model.eval()(tokens)
+    assert torch.equal(found.hidden, expected.hidden)
+    assert torch.equal(found.state, expected.state)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        first, second = model.train()(tokens).hidden, model(tokens).hidden
+    assert not torch.allclose(first, expected.hidden)
+    assert not torch.allclose(first, second)
 
 
 def test_a_run_that_begins_elsewhere_is_another_run(prepared, tmp_path):

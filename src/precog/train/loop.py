@@ -121,7 +121,9 @@ class Run:
         self.dtype = torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
         self.wide = torch.float32 if device.type == "mps" else torch.float64
         self.model.recompute = settings.recompute
-        self.drops = any(isinstance(layer, LoraLinear) and layer.dropout > 0 for layer in model.modules())
+        model.drop(settings.dropout)
+        adapters = (layer for layer in model.modules() if isinstance(layer, LoraLinear))
+        self.drops = settings.dropout > 0 or any(layer.dropout > 0 for layer in adapters)
         self.speed = Speed(body_parameters(model), device, self.world)
         self.workers = Workers(model, kind_of(settings.parallel, model, settings.optimiser), device, compiled)
         self.optimisers = optimisers(

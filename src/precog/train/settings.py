@@ -88,6 +88,8 @@ class TrainSettings:
         final_lr_fraction: the schedule ends at this fraction of the peak.
         decay_fraction: share of the run over which ``wsd`` falls.
         ema: decay of an average of the weights, which is evaluated and exported in their place; 0 for none.
+        dropout: share of what a block adds to the residual stream that is dropped in training: against learning by
+            heart where questions are seen many times.
         weight_decay, clip: decoupled decay; gradient norm limit.
         context_weight, question_weight, answer_weight, grounded_weight: parts of the loss.
         context_weight_final: the context weight moves there over the second half of the schedule.
@@ -121,6 +123,7 @@ class TrainSettings:
     final_lr_fraction: float = 0.1
     decay_fraction: float = 0.2
     ema: float = 0.0
+    dropout: float = 0.0
     weight_decay: float = 0.1
     clip: float = 1.0
     context_weight: float = 1.0
@@ -158,6 +161,7 @@ class TrainSettings:
         for name in (*SHARES, "final_lr_fraction", "decay_fraction"):
             _check_range(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")
         _check_range("ema", self.ema, 0 <= self.ema < 1, "0 ≤ decay < 1")
+        _check_range("dropout", self.dropout, 0 <= self.dropout < 1, "0 ≤ share < 1")
 
     def variation(self, num_layers: int) -> Variation:
         """How batches of questions are varied."""

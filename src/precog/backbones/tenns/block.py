@@ -47,11 +47,16 @@ class RmsNorm(nn.Module):
 
 
 class TennsBlock(nn.Module):
-    """One layer: ``forward(x, state, tail, …) -> (x, state, tail)``."""
+    """One layer: ``forward(x, state, tail, …) -> (x, state, tail)``.
+
+    Attributes:
+        dropout: share of what the layer adds to the residual stream that is dropped in training.
+    """
 
     def __init__(self, config: TennsConfig) -> None:
         super().__init__()
         self.config = config
+        self.dropout = 0.0
         d, n, g = config.width, config.inner, config.decay_groups
         self.norm = RmsNorm(d)
         self.project_in = Linear(d, 2 * n, bias=False)
@@ -146,7 +151,10 @@ class TennsBlock(nn.Module):
             dt = dt * valid[..., None]
         mixed, state = (self._diagonal if config.mixer == "diagonal" else self._outer)(v, e, dt, state, resets)
         y = self.mix(mixed) + self.skip.to(v.dtype) * v
-        return x + self.project_out(y * functional.silu(z)), state, inputs, dt
+        added = self.project_out(y * functional.silu(z))
+        if self.dropout:
+            added = functional.dropout(added, self.dropout, self.training)
+        return x + added, state, inputs, dt
 
     def decay_rates(self) -> tuple[Tensor, Tensor]:
         """λ as (re [modes], im [modes]) for the diagonal mixer, (re [heads], zeros) for the outer one; FP32."""

@@ -5,6 +5,7 @@ chunk, a question or a file is.
 """
 
 import dataclasses
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -129,6 +130,11 @@ class TennsModel(nn.Module):
             last = labels.gather(1, (ends + reach - 1)[:, None])
             tail = tail * (labels.gather(1, index) == last)[..., None].to(tail.dtype)
         return tail
+
+    def drop(self, share: float) -> None:
+        """Drop a share, 0 ≤ share < 1, of what every block adds to the residual stream, in training."""
+        for block in self.blocks:
+            cast(TennsBlock, block).dropout = share
 
     def num_parameters(self) -> int:
         """Parameters, tied ones once."""
