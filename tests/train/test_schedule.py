@@ -39,10 +39,11 @@ def test_a_factor_is_between_the_floor_and_one_after_the_warm_up(progress, step,
     ("name", "value"),
     [
         ("lr", 0), ("lr", "fast"), ("lr", True), ("lr", float("inf")), ("clip", -1.0), ("steps", 0), ("steps", 2.5),
-        ("accumulate", 0), ("ema", 1.0), ("ema", -0.1), ("dropout", 1.0), ("dropout", -0.1), ("schedule", "linear"), ("decay_fraction", 0.0),
+        ("accumulate", 0), ("ema", 1.0), ("ema", -0.1), ("schedule", "linear"), ("decay_fraction", 0.0),
         ("decay_fraction", 1.5), ("parallel", "tp"), ("recompute", 1), ("weight_decay", -0.1), ("warmup_steps", -1),
         ("final_lr_fraction", 2.0), ("stream_rows", 0), ("stream_tokens", 0), ("minutes", -1.0), ("dtype", "float16"),
         ("unanswerable", 1.5), ("context_weight", -1.0), ("log_every_steps", -1),
+        ("dropout", 1.0), ("dropout", -0.1),
     ],
 )  # fmt: skip
 def test_a_value_out_of_range_is_named(name, value):

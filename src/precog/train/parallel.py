@@ -32,7 +32,17 @@ MESSAGE_BYTES = 8192
 PATIENCE = datetime.timedelta(hours=3)
 """How long processes wait for one that prepares data or writes a checkpoint; torchrun ends them sooner if it dies."""
 
+PROGRAMS = 32
+"""Compiled forms of a block: chunks and rows from a state or none, narrow and wide, and all again without dropout."""
+
 T = TypeVar("T")
+
+
+def _allow_programs() -> None:
+    """Raise the number of programs above which the compiler gives up and leaves a block uncompiled."""
+    import torch._dynamo.config as dynamo  # a second of imports that only compiled runs need
+
+    dynamo.recompile_limit = max(PROGRAMS, dynamo.recompile_limit)
 
 
 def place_in_world() -> tuple[int, int]:
@@ -244,6 +254,8 @@ class Workers:
         elif compiled:
             for block in model.blocks:
                 block.compile(dynamic=False)
+        if compiled:
+            _allow_programs()
         self._parameters = [p for p in model.parameters() if p.requires_grad]
 
     def run(self, compute: Callable[[TennsModel], T]) -> T:
