@@ -107,12 +107,13 @@ def written(folder: Path, kind: str, *, replace: bool) -> Iterator[Path]:
     descriptor = -1
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
-        temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
-        temporary.mkdir()
-        descriptor = os.open(temporary, os.O_RDONLY)
-        with suppress(OSError):  # a file system without locks: then what a killed process leaves is not swept
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _alone_in(folder.parent):  # a folder that is there and not yet locked would be swept by another writer
+            _sweep(folder)
+            temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.partial")
+            temporary.mkdir()
+            descriptor = os.open(temporary, os.O_RDONLY)
+            with suppress(OSError):  # a file system without locks: then what a killed process leaves is not swept
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield temporary
         for path in temporary.iterdir():
             path.chmod(0o644)
@@ -146,6 +147,18 @@ def _publish(temporary: Path, folder: Path, kind: str, *, replace: bool) -> None
             hint = "nothing of it was changed; name a folder that does not exist"
             raise StorageError("something else was written there meanwhile", given=folder, hint=hint) from error
     sync(folder.parent)
+
+
+@contextmanager
+def _alone_in(parent: Path) -> Iterator[None]:
+    """Inside, no other writer sweeps this folder or makes its own in it."""
+    descriptor = os.open(parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _sweep(folder: Path) -> None:
