@@ -13,6 +13,7 @@ from pathlib import Path
 
 from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.store.failure import guarded
+from precog.store.folder import sync_folder
 from precog.store.layout import SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, RecordLayout
 from precog.store.numbered import SEGMENT_NAME, is_regular
 from precog.store.record import Location, Record, unpack
@@ -218,7 +219,7 @@ class SegmentWriter:
             for descriptor in self._dirty.values():
                 _datasync(descriptor)
             if self._folder_is_dirty:
-                _sync_folder(self._folder)
+                sync_folder(self._folder)
         self._close()
 
     def erase(self, locations: Iterable[Location]) -> None:
@@ -255,7 +256,7 @@ class SegmentWriter:
                     _datasync(descriptor)
                     path.unlink()
             self._close()
-            _sync_folder(self._folder)
+            sync_folder(self._folder)
 
     def close(self) -> None:
         """Closes every descriptor."""
@@ -304,14 +305,6 @@ def _datasync(descriptor: int) -> None:
         os.fdatasync(descriptor)
     else:
         os.fsync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _punch_hole(descriptor: int, offset: int, num_bytes: int) -> None:
