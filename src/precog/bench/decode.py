@@ -15,7 +15,7 @@ from precog.bench.harness import Side, interleave
 from precog.bench.machine import Machine
 from precog.bench.model import network_of, subject_of
 from precog.bench.result import Result, Value
-from precog.bench.sizes import check_sizes, numbered
+from precog.bench.sizes import check_sizes
 
 _TOKEN = 1000
 
@@ -37,7 +37,8 @@ class DecodeSettings:
     warm_up: int = 1
 
     def __post_init__(self) -> None:
-        check_sizes("decode", {**numbered("batches", self.batches), "tokens": self.tokens, "repeats": self.repeats})
+        sizes = {"batches": min(self.batches, default=0), "tokens": self.tokens, "repeats": self.repeats}
+        check_sizes("decode", sizes)
 
 
 QUICK = DecodeSettings(batches=(1, 4), tokens=4, repeats=2, warm_up=1)

@@ -10,7 +10,7 @@ def check_sizes(bench: str, sizes: Mapping[str, int], least: int = 1) -> None:
 
     Args:
         bench: name of the measurement.
-        sizes: by option, or by name where no option sets them.
+        sizes: by option, or by name where no option sets them; the smallest of several, and 0 for none.
         least: none is smaller.
 
     Raises:
@@ -19,8 +19,3 @@ def check_sizes(bench: str, sizes: Mapping[str, int], least: int = 1) -> None:
     for name, size in sizes.items():
         if size < least:
             raise UsageError(f"bench {bench}: {name} is out of range", given=size, expected=f"at least {least}")
-
-
-def numbered(name: str, sizes: tuple[int, ...]) -> dict[str, int]:
-    """Sizes in a row, by name; the smallest stands for all, and 0 for none."""
-    return {name: min(sizes, default=0)}

@@ -74,6 +74,10 @@ ON_CPU = TrainBench(rows=2, tokens=256, repeats=3, warm_up=1)
 """Well under a minute with ``base``; the sizes of a GPU take a processor a quarter of an hour."""
 
 
+def _suited(device: torch.device) -> TrainBench:
+    return TrainBench() if device.type == "cuda" else ON_CPU
+
+
 def sized(device: torch.device, *, quick: bool, objective: str, optimiser: str, **sizes: Any) -> TrainBench:
     """Sizes from a command line, where None leaves one to the device; those of a quick run are its own.
 
@@ -86,7 +90,7 @@ def sized(device: torch.device, *, quick: bool, objective: str, optimiser: str, 
         raise UsageError("--optimiser is unknown", given=optimiser, expected="adamw or muon")
     kinds: dict[str, Any] = {"objective": objective, "optimiser": optimiser}
     given = {name: size for name, size in sizes.items() if size is not None}
-    wanted = replace(TrainBench() if device.type == "cuda" else ON_CPU, **kinds, **given)
+    wanted = replace(_suited(device), **kinds, **given)
     return replace(QUICK, **kinds, total_tokens=wanted.total_tokens) if quick else wanted
 
 
@@ -161,7 +165,7 @@ def bench_train(
         ModelError: there is no such preset.
         UsageError: sizes are out of range.
     """
-    sizes = sizes or (TrainBench() if device.type == "cuda" else ON_CPU)
+    sizes = sizes or _suited(device)
     machine = Machine.here()
     config = TennsConfig.preset(preset)
     on_gpu = device.type == "cuda"
