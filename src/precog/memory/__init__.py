@@ -1,0 +1,1 @@
+"""Conversations that last: utterances ▸ chunks with headers ▸ deposits in a user's memory."""

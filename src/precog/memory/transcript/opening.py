@@ -1,0 +1,98 @@
+"""The text of a transcript file, which may be compressed."""
+
+import gzip
+import io
+import lzma
+import zlib
+from pathlib import Path
+
+import zstandard
+
+from precog.errors import DocumentError, InputError
+from precog.text.encoding import detect_encoding, survey
+
+MAX_TEXT_BYTES = 1 << 29
+_STEP_BYTES = 1 << 10  # which one step of the zstd reader makes 32 MB of at the most
+_GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+
+
+def read_bytes(path: Path) -> bytes:
+    """What stands in a file.
+
+    Raises:
+        InputError: it cannot be read, or is larger than 512 MB.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise InputError("the transcript cannot be read", given=path, hint=error.strerror or str(error)) from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError("the transcript cannot be read", given=repr(str(path)), hint=str(error)) from error
+    return _bounded(data, str(path))
+
+
+def text_of(data: bytes, name: str) -> tuple[str, int]:
+    """The text of a file with LF line ends, and the number of places that could not be decoded.
+
+    Args:
+        data: all bytes; gzip, xz and zstd are unpacked, whatever the name says.
+        name: of the file, for errors.
+
+    Raises:
+        InputError: it is empty, damaged, binary, or larger than 512 MB.
+    """
+    try:
+        data = _bounded(_unpacked(data), name)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        raise InputError("the compressed transcript is damaged", given=name, hint=str(error)) from error
+    if not data.strip():
+        raise InputError("the transcript is empty", given=name)
+    try:
+        encoding, _ = detect_encoding(survey(io.BytesIO(data)))
+    except DocumentError as error:
+        raise InputError("the transcript is binary data, not text", given=name) from error
+    text = data.decode(encoding, "replace")
+    num_undecoded = text.count("\ufffd") - (data.count(b"\xef\xbf\xbd") if encoding.startswith("utf-8") else 0)
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return text, max(0, num_undecoded)
+
+
+def _bounded(data: bytes, name: str) -> bytes:
+    if len(data) > MAX_TEXT_BYTES:
+        raise InputError(
+            "the transcript is too large", given=name, expected="at most 512 MB of text", hint="cut it into several"
+        )
+    return data
+
+
+def _unpacked(data: bytes) -> bytes:
+    if data.startswith(_GZIP):
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as gzip_file:
+            return gzip_file.read(MAX_TEXT_BYTES + 1)
+    if data.startswith(_XZ):
+        with lzma.LZMAFile(io.BytesIO(data)) as xz_file:
+            return xz_file.read(MAX_TEXT_BYTES + 1)
+    if data.startswith(_ZSTD):
+        return _of_zstd(data)
+    return data
+
+
+def _of_zstd(data: bytes) -> bytes:
+    """The bytes of all frames; the library's own reader takes a file cut short for a whole one."""
+    unpacked = bytearray()
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    begun = False
+    for start in range(0, len(data), _STEP_BYTES):
+        step = data[start : start + _STEP_BYTES]
+        while step:
+            unpacked += frame.decompress(step)
+            begun, step = True, b""
+            if frame.eof:
+                step, begun = frame.unused_data, False
+                frame = zstandard.ZstdDecompressor().decompressobj()
+        if len(unpacked) > MAX_TEXT_BYTES:
+            return bytes(unpacked)
+    if begun:
+        raise EOFError("it ends within a compressed frame")
+    return bytes(unpacked)

@@ -1,0 +1,68 @@
+"""Transcripts of space flights, whose times count from lift-off: JSON lines of mission, stream, time, speaker, text."""
+
+import datetime
+from collections.abc import Mapping
+
+from precog.errors import InputError
+from precog.memory.moment import elapsed
+from precog.memory.transcript.transcript import Collector
+
+_LIFT_OFF = {
+    "mr3": "1961-05-05T14:34:13+00:00",
+    "mr4": "1961-07-21T12:20:36+00:00",
+    "ma6": "1962-02-20T14:47:39+00:00",
+    "ma7": "1962-05-24T12:45:16+00:00",
+    "ma8": "1962-10-03T12:15:12+00:00",
+    "g3": "1965-03-23T14:24:00+00:00",
+    "g4": "1965-06-03T15:16:00+00:00",
+    "g6": "1965-12-15T13:37:26+00:00",
+    "g7": "1965-12-04T19:30:03+00:00",
+    "g8": "1966-03-16T16:41:02+00:00",
+    "a7": "1968-10-11T15:02:45+00:00",
+    "a8": "1968-12-21T12:51:00+00:00",
+    "a9": "1969-03-03T16:00:00+00:00",
+    "a10": "1969-05-18T16:49:00+00:00",
+    "a11": "1969-07-16T13:32:00+00:00",
+    "a12": "1969-11-14T16:22:00+00:00",
+    "a13": "1970-04-11T19:13:00+00:00",
+    "a14": "1971-01-31T21:03:02+00:00",
+    "a15": "1971-07-26T13:34:00+00:00",
+    "a16": "1972-04-16T17:54:00+00:00",
+    "a17": "1972-12-07T05:33:00+00:00",
+}
+"""When the crewed Mercury, Gemini and Apollo flights of the transcripts lifted off."""
+
+
+def is_spacelog(value: Mapping[str, object]) -> bool:
+    """Whether a JSON object is one utterance of a flight."""
+    return isinstance(value.get("mission"), str) and isinstance(value.get("stream"), str) and "text" in value
+
+
+def read_spacelog(value: Mapping[str, object], collector: Collector) -> None:
+    """Takes one utterance; its session is the stream, its reference ``mission/stream/time``.
+
+    The time of a mission whose lift-off is not known is None: the reference keeps what was said when.
+
+    Raises:
+        InputError: it has no text, or its time is no mission-elapsed one.
+    """
+    mission, stream, text, stamp = (value.get(key) for key in ("mission", "stream", "text", "time"))
+    speaker = value.get("speaker")
+    if not isinstance(text, str):
+        raise InputError("a turn's text is no text", given=repr(text)[:80], expected="a string")
+    if not isinstance(stamp, str):
+        raise InputError("the elapsed time cannot be read", given=repr(stamp)[:80], expected="04:13:22:59")
+    since = elapsed(stamp)
+    lift_off = _LIFT_OFF.get(str(mission))
+    try:
+        time = None if lift_off is None else datetime.datetime.fromisoformat(lift_off) + since
+    except OverflowError as error:
+        raise InputError("the elapsed time cannot be read", given=stamp, expected="04:13:22:59") from error
+    collector.add(
+        text,
+        time,
+        speaker if isinstance(speaker, str) else None,
+        reference=f"{mission}/{stream}/{stamp.strip()}",
+        conversation=str(mission),
+        session=str(stream),
+    )
