@@ -52,7 +52,7 @@ def parse_time(value: str | int | float, *, zone: datetime.tzinfo | None = None)
         time.astimezone(datetime.UTC)  # at the calendar's ends an offset leads out of it
         return time
     except (ValueError, OverflowError, OSError, TypeError) as error:
-        raise InputError("the time stamp cannot be read", given=str(value)[:80], expected=_EXAMPLES) from error
+        raise InputError("the time stamp cannot be read", given=_shown(value), expected=_EXAMPLES) from error
 
 
 def elapsed(text: str) -> datetime.timedelta:
@@ -63,11 +63,17 @@ def elapsed(text: str) -> datetime.timedelta:
     """
     match = _ELAPSED.fullmatch(text.strip())
     if match is None or int(match[4]) > 59 or int(match[5]) > 59:
-        raise InputError("the elapsed time cannot be read", given=text[:80], expected="04:13:22:59 (days first)")
+        raise InputError("the elapsed time cannot be read", given=_shown(text), expected="04:13:22:59 (days first)")
     sign, days, hours, minutes, seconds, fraction = match.groups()
     microseconds = int((fraction or "0").ljust(6, "0"))
     duration = datetime.timedelta(int(days or 0), int(seconds), microseconds, 0, int(minutes), int(hours))
     return -duration if sign == "-" else duration
+
+
+def _shown(value: str | int | float) -> str:
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a number of hundreds of digits"
+    return " ".join(str(value).split())[:80]
 
 
 def _of_seconds(seconds: float) -> datetime.datetime:

@@ -26,8 +26,8 @@ def read_chatgpt(value: Mapping[str, object], collector: Collector) -> None:
     assert isinstance(nodes, dict)
     conversation = name_in(value.get("title")) or name_in(value.get("conversation_id")) or name_in(value.get("id"))
     conversation = collector.name_apart(conversation)
-    for identity in _branch(nodes, value.get("current_node")):
-        message = nodes[identity].get("message")
+    for node in _branch(nodes, value.get("current_node")):
+        message = node.get("message")
         if not isinstance(message, dict):
             continue
         speaker = name_in(message.get("author"))
@@ -39,19 +39,18 @@ def read_chatgpt(value: Mapping[str, object], collector: Collector) -> None:
         collector.add(text, time, speaker, reference=name_in(message.get("id")), conversation=conversation)
 
 
-def _branch(nodes: Mapping[str, Mapping[str, object]], current: object) -> list[str]:
-    """The ids from the root to the current node, or to the last node if none is named."""
-    if not all(isinstance(node, dict) for node in nodes.values()):
-        raise InputError("the tree of messages is damaged", expected="an object for every node")
+def _branch(nodes: Mapping[str, object], current: object) -> list[dict[str, object]]:
+    """The nodes from the root to the current one, or to the last if none is named."""
     if current is None:
         current = list(nodes)[-1] if nodes else None
-    path: dict[str, None] = {}
+    path: dict[str, dict[str, object]] = {}
     while current is not None:
-        if not isinstance(current, str) or current not in nodes or current in path:
+        node = nodes.get(current) if isinstance(current, str) and current not in path else None
+        if not isinstance(current, str) or not isinstance(node, dict):
             raise InputError("the tree of messages is damaged", given=repr(current)[:80], expected="the id of a node")
-        path[current] = None
-        current = nodes[current].get("parent")
-    return list(path)[::-1]
+        path[current] = node
+        current = node.get("parent")
+    return list(path.values())[::-1]
 
 
 def _time(value: object) -> datetime.datetime | None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import zstandard
 
 from precog.errors import DocumentError, InputError
-from precog.text.encoding import detect_encoding, survey
+from precog.text.encoding import RawFacts, detect_encoding
 
 MAX_TEXT_BYTES = 1 << 29
+_SAMPLE_BYTES = 1 << 16
 _STEP_BYTES = 1 << 10  # which one step of the zstd reader makes 32 MB of at the most
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
@@ -49,13 +50,23 @@ def text_of(data: bytes, name: str) -> tuple[str, int]:
     if not data.strip():
         raise InputError("the transcript is empty", given=name)
     try:
-        encoding, _ = detect_encoding(survey(io.BytesIO(data)))
+        encoding, _ = detect_encoding(_facts(data))
     except DocumentError as error:
         raise InputError("the transcript is binary data, not text", given=name) from error
     text = data.decode(encoding, "replace")
     num_undecoded = text.count("\ufffd") - (data.count(b"\xef\xbf\xbd") if encoding.startswith("utf-8") else 0)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return text, max(0, num_undecoded)
+
+
+def _facts(data: bytes) -> RawFacts:
+    try:
+        data.decode()
+        return RawFacts("", len(data), data[:_SAMPLE_BYTES], valid_utf8=True, around_fault=b"")
+    except UnicodeDecodeError as error:
+        first = max(0, error.start - _SAMPLE_BYTES // 2)
+        around = data[first : first + _SAMPLE_BYTES]
+    return RawFacts("", len(data), data[:_SAMPLE_BYTES], valid_utf8=False, around_fault=around)
 
 
 def _bounded(data: bytes, name: str) -> bytes:

@@ -31,7 +31,7 @@ def read_rows(rows: Sequence[tuple[str, object]], collector: Collector, zone: da
     formats = set()
     for where, value in rows:
         try:
-            formats.add(_read(value, where, collector, zone))
+            formats.add(_read(value, where if len(rows) > 1 else "", collector, zone))
         except InputError as error:
             message = f"{where}: {error.message}" if where else error.message
             raise InputError(message, given=error.given, expected=error.expected, hint=error.hint) from error

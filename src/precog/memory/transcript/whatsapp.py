@@ -50,9 +50,9 @@ def read_whatsapp(
     for turn in turns:
         naive = _moment(turn, day_leads=day_leads)
         if naive is None:
-            given = f"{turn.date[0]}{turn.date[1]}{turn.date[2]}{turn.date[1]}{turn.date[3]}"
             order = "day first" if day_leads else "month first"
-            raise InputError(f"line {turn.line}: there is no such date and time", given=f"{given} ({order})")
+            given = f"{_written(turn)} ({order})"
+            raise InputError(f"line {turn.line}: there is no such date and time", given=given)
         try:
             time = naive.astimezone() if zone is None else naive.replace(tzinfo=zone)
         except (ValueError, OverflowError, OSError) as error:
@@ -62,7 +62,10 @@ def read_whatsapp(
 
 
 def _matched(line: str) -> re.Match[str] | None:
-    return next((match for pattern in _LINES if (match := pattern.fullmatch(line)) is not None), None)
+    match = next((match for pattern in _LINES if (match := pattern.fullmatch(line)) is not None), None)
+    if match is not None and len(match[1]) == 4 and "," not in line[: match.start(5)]:
+        return None  # ISO 8601, which plain transcripts have, too
+    return match
 
 
 def _opened(number: int, match: re.Match[str]) -> _Turn:
@@ -110,12 +113,16 @@ def _day_leads(turns: Sequence[_Turn], day_first: bool | None) -> bool:
     if orders[0] != orders[1]:
         return orders[0]
     turn = next(turn for turn in open_dates if turn.date[0] != turn.date[2])
-    first, mark, second, third = turn.date
     raise InputError(
         f"line {turn.line}: the date can be read in two ways, and no other date of the file tells which",
-        given=f"{first:02d}{mark}{second:02d}{mark}{third}",
+        given=_written(turn),
         hint="say whether the day or the month comes first",
     )
+
+
+def _written(turn: _Turn) -> str:
+    first, mark, second, third = turn.date
+    return f"{first:02d}{mark}{second:02d}{mark}{third:02d}"
 
 
 def _in_order(turns: Sequence[_Turn], *, day_leads: bool) -> bool:
