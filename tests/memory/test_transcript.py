@@ -287,3 +287,5 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["chat.jsonl"]
     with pytest.raises(StorageError, match="the transcript cannot be written"):
         write_jsonl([], tmp_path / "none" / "chat.jsonl")
+    with pytest.raises(StorageError, match="no path has a NUL"):
+        write_jsonl([], "a\0b")

@@ -136,7 +136,7 @@ _PHRASE = re.compile(
     rf"|in\s+(?!an?\s+day)(?P<in_number>{_NUMBER})\s+(?P<in_unit>{_UNIT})s?(?!\s+(?:ago|before|of|or|and)\b)"
     # "the last week of June" and "over the last year" are other weeks and years
     rf"|(?<!\bthe\s)(?P<turn>{'|'.join(sorted(_TURN, key=len, reverse=True))})"
-    rf"\s+(?P<what>weekend|week|month|year|{'|'.join(_WEEKDAYS)})"
+    rf"\s+(?P<what>weekend|week|month|year|{'|'.join(_WEEKDAYS)}|mon|tues?|wed|thurs?|fri)"
     r")\b".replace(" ", r"\s+"),
     re.IGNORECASE | re.ASCII,
 )
@@ -191,11 +191,13 @@ def _meaning(match: re.Match[str], day: datetime.date) -> str:
         return _moved(day, match["unit"].lower(), sign * _count(match["number"]))
     if match["in_number"]:
         return _moved(day, match["in_unit"].lower(), _count(match["in_number"]))
-    step, what = _TURN[" ".join(match["turn"].lower().split())], match["what"].lower()
-    if what not in _WEEKDAYS:
+    turn, what = " ".join(match["turn"].lower().split()), match["what"].lower()
+    step = _TURN[turn]
+    weekday = next((number for number, name in enumerate(_WEEKDAYS) if name[:3] == what[:3]), None)
+    if weekday is None or what == "month":
         return _moved(day, what, step)
-    ahead = _WEEKDAYS.index(what) - day.weekday()
-    if " " in match["turn"] and step == 1:  # "this coming Friday": the first after today
+    ahead = weekday - day.weekday()
+    if turn == "this coming":  # the first after today
         return _moved(day, "day", ahead if ahead > 0 else ahead + 7)
     if step == -1:
         return _moved(day, "day", ahead if ahead < 0 else ahead - 7)

@@ -25,6 +25,8 @@ def write_jsonl(conversation: Transcript | Iterable[Utterance], path: str | Path
         StorageError: the file cannot be written.
     """
     path = Path(path)
+    if "\0" in str(path):
+        raise StorageError("the transcript cannot be written: no path has a NUL in it")
     temporary: Path | None = None
     num_written = 0
     try:
