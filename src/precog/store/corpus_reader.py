@@ -6,7 +6,7 @@ It knows states as bytes, keys as float32 rows and text as text; it knows no mod
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
+from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
 from precog.store.folder_reader import FolderReader
@@ -88,16 +88,9 @@ class CorpusReader(FolderReader):
         """
         chunk_id = chunk if isinstance(chunk, int) else chunk.id
         place = self._locate(chunk_id) if isinstance(chunk, int) else (chunk.location, chunk.content_hash)
-        try:
-            return self._read(*place)
-        except DamagedStateError:
-            if not self.is_current:
-                hint = "open the corpus again"
-                raise CorpusError("the corpus has been replaced by a new one", given=self.path, hint=hint) from None
-            moved = self._locate(chunk_id)  # a writer may have compacted or forgotten it since the lookup
-            if moved == place:
-                raise
-            return self._read(*moved)
+        record = self._read_where_it_is(place, lambda: self._locate(chunk_id))
+        assert record is not None  # a chunk that is gone was an error already
+        return record
 
     def prefetch(self, chunk_ids: Iterable[int]) -> None:
         """Lets the disk start on several states before the first is read."""

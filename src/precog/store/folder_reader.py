@@ -1,11 +1,11 @@
 """What a folder says of itself, whatever rows it holds, and the records in its segment files."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from precog.errors import DamagedCorpusError, DamagedStateError, StateError
+from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError, StateError
 from precog.store.database import Database
 from precog.store.folder import MarkedFolder
 from precog.store.layout import RecordLayout
@@ -84,6 +84,23 @@ class FolderReader:
                 yield location, error
             except DamagedCorpusError as error:  # of the segment's header, so of every record in it
                 yield location, DamagedStateError(error.message, given=error.given, hint=error.hint)
+
+    def _read_where_it_is(
+        self, place: tuple[Location, bytes], locate: Callable[[], tuple[Location, bytes] | None]
+    ) -> Record | None:
+        """Reads a record that a writer may have moved or removed since its place was looked up."""
+        try:
+            return self._read(*place)
+        except DamagedStateError:
+            if not self.is_current:
+                message = f"the {self.FOLDER.KIND.name} has been replaced by a new one"
+                raise CorpusError(message, given=self.path, hint="open it again") from None
+            moved = locate()
+            if moved is None:
+                return None
+            if moved == place:
+                raise
+            return self._read(*moved)
 
     def _read(self, location: Location, expected: bytes) -> Record:
         record = self._reader.read(location)
