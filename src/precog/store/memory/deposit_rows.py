@@ -23,9 +23,7 @@ class DepositRows(Database):
     def add_deposit(self, deposit: Deposit, num_windows: int, vectors: bytes) -> int:
         """Adds a deposit with its keys, both sealed; an id of 0 stands for the next one, which is returned."""
         if deposit.id == 0:
-            row = self._one("SELECT seq FROM sqlite_sequence WHERE name = 'deposits'")
-            number = 1 if row is None else self._int(row[0]) + 1
-            deposit = Deposit(number, deposit.info, accessed_at=deposit.info.created_at)
+            deposit = Deposit(self.last_id() + 1, deposit.info, accessed_at=deposit.info.created_at)
         elif self.deposit(deposit.id) is not None:
             raise CorpusError("a deposit of that id is in the memory already", given=deposit.id)
         values = row_of(deposit)
@@ -33,6 +31,16 @@ class DepositRows(Database):
         seal = keys_seal(deposit.id, num_windows, vectors)
         self._run("INSERT INTO keys VALUES (?, ?, ?, ?)", (deposit.id, num_windows, vectors, seal))
         return deposit.id
+
+    def last_id(self) -> int:
+        """The highest id that any deposit has ever had; 0 before the first."""
+        row = self._one("SELECT seq FROM sqlite_sequence WHERE name = 'deposits'")
+        return 0 if row is None else self._int(row[0])
+
+    def use_ids_after(self, deposit_id: int) -> None:
+        """Gives new deposits higher ids than this one, in a catalogue that holds none yet."""
+        if self.last_id() == 0 and deposit_id:
+            self._run("INSERT INTO sqlite_sequence VALUES ('deposits', ?)", (deposit_id,))
 
     def find_uid(self, uid: bytes) -> int | None:
         """The deposit of that name, if it is here."""
