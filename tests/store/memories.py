@@ -18,16 +18,17 @@ DAY_SEC = 86_400.0
 START = datetime.datetime(2023, 5, 8, 13, 56, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
 
 
+OPTIONS = {
+    "settings": {"alpha": 0.1, "encoder": "words"},
+    "layout": LAYOUT,
+    "fingerprint": FINGERPRINT,
+    "key_dim": DIM,
+    "max_segment_bytes": SEGMENT_BYTES,
+}
+
+
 def create(path, **changes):
-    options = {
-        "settings": {"alpha": 0.1, "encoder": "words"},
-        "layout": LAYOUT,
-        "fingerprint": FINGERPRINT,
-        "key_dim": DIM,
-        "max_segment_bytes": SEGMENT_BYTES,
-        "wait_sec": 0.0,
-    }
-    return MemoryStore.create(path, **{**options, **changes})
+    return MemoryStore.create(path, **{**OPTIONS, "wait_sec": 0.0, **changes})
 
 
 def text_of(seed):

@@ -18,7 +18,7 @@ def main():
     sys.stdin.readline()
     for seed in range(first, first + count):
         try:
-            with MemoryStore.open(path, write=True, wait_sec=wait_sec) as store:
+            with MemoryStore.open_or_create(path, **memories.OPTIONS, wait_sec=wait_sec) as store:
                 memories.fill(store, [seed])
         except BusyError as error:
             print(error, flush=True)

@@ -50,17 +50,20 @@ def test_a_writer_killed_at_any_point_resumes_to_the_same_bytes_and_leaves_no_tr
     assert report["points"] > 60
 
 
-def test_two_processes_deposit_at_once_and_both_deposits_arrive(path):
-    writers = [run_script("memory_deposit_script.py", path, first, 8, 30.0) for first in (100, 200)]
+@pytest.mark.parametrize("is_new", [False, True])
+def test_processes_that_deposit_at_once_wait_for_each_other_and_all_deposits_arrive(path, tmp_path, is_new):
+    where = tmp_path / "new" if is_new else path
+    writers = [run_script("memory_deposit_script.py", where, first, 8, 30.0) for first in (100, 200, 300)]
     for writer in writers:
         assert writer.stdout.readline() == "ready\n"
     for writer in writers:
         writer.stdin.write("go\n")
         writer.stdin.flush()
-    assert [writer.communicate(timeout=60)[0] for writer in writers] == ["done\n", "done\n"]
-    with MemoryStore.open(path) as store:
+    assert [writer.communicate(timeout=60)[0] for writer in writers] == ["done\n"] * 3
+    with MemoryStore.open(where) as store:
         texts = {deposit.info.text for deposit in store.deposits()}
-        assert texts == {memories.text_of(s) for s in (*range(6), *range(100, 108), *range(200, 208))}
+        seeds = {seed for first in (100, 200, 300) for seed in range(first, first + 8)}
+        assert texts == {memories.text_of(seed) for seed in (seeds if is_new else seeds | set(range(6)))}
         assert list(store.complaints()) == []
         assert all(store.read_state(deposit.id) is not None for deposit in store.deposits())
 
@@ -144,8 +147,8 @@ def test_a_reader_that_holds_on_puts_scrubbing_off_until_the_next_writer(path, m
         MemoryStore.open(path, write=True).close()
         assert hits(path, 1) > 0
         reader.execute("COMMIT")
-    MemoryStore.open(path, write=True).close()
-    assert hits(path, 1) == 0
+        MemoryStore.open(path, write=True).close()
+        assert hits(path, 1) == 0  # although the reader still keeps the log from being deleted
 
 
 def test_damage_does_not_keep_a_deposit_from_being_forgotten(path):

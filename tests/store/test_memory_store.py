@@ -47,6 +47,7 @@ def test_what_was_deposited_is_what_is_read(store):
             assert entry.deposit_id == seed + 1
             np.testing.assert_array_equal(entry.keys, memories.keys_of(seed))
         assert [entry.deposit_id for entry in reader.iter_keys([5, 2, 99])] == [2, 5]
+        reader.prefetch([1, 5, 99])
         assert reader.deposit(99) is None
         assert reader.find_uid(bytes(32)) is None
 
@@ -384,6 +385,8 @@ def test_a_memory_is_no_corpus_and_a_corpus_no_memory(store, tmp_path):
         MemoryStore.create(tmp_path / "corpus", **options)
     with pytest.raises(CorpusError, match="there is a memory here already"):
         memories.create(store.path)
+    with pytest.raises(CorpusError, match="this folder is a corpus, not a memory"):
+        MemoryStore.open_or_create(tmp_path / "corpus", **memories.OPTIONS)
     with pytest.raises(CorpusError, match=r"there is no memory here.*precog memory remember"):
         MemoryStore.open(tmp_path / "nowhere")
     (tmp_path / "photos").mkdir()
@@ -391,7 +394,7 @@ def test_a_memory_is_no_corpus_and_a_corpus_no_memory(store, tmp_path):
     with pytest.raises(CorpusError, match="this folder is not a memory"):
         MemoryStore.open(tmp_path / "photos")
     with pytest.raises(CorpusError, match="not empty and not a memory"):
-        memories.create(tmp_path / "photos")
+        MemoryStore.open_or_create(tmp_path / "photos", **memories.OPTIONS)
     assert [p.name for p in (tmp_path / "photos").iterdir()] == ["me.jpg"]
 
 

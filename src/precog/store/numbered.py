@@ -27,6 +27,14 @@ def is_regular(path: Path) -> bool:
     return stat.S_ISREG(path.lstat().st_mode)
 
 
+def is_regular_or_gone(path: Path) -> bool:
+    """The same, but somebody who is making the folder may have removed it since it was listed."""
+    try:
+        return is_regular(path)
+    except FileNotFoundError:
+        return True
+
+
 def remove_file(path: Path) -> None:
     """Deletes a file; a folder or a link of that name is nobody's business."""
     if os.path.lexists(path) and is_regular(path):
@@ -51,7 +59,7 @@ class NumberedFolder:
             if path.name == SEGMENTS and path.is_dir() and not path.is_symlink():
                 inside = sorted(path.iterdir())
                 found += [f"{SEGMENTS}/{p.name}" for p in inside if not _is_segment(p)]
-            elif path.name not in _FILES or not is_regular(path):
+            elif path.name not in _FILES or not is_regular_or_gone(path):
                 found.append(path.name)
         return found
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 
-from precog.store.folder_store import FolderStore
+from precog.errors import BusyError, CorpusError
+from precog.store.folder_store import DEFAULT_SEGMENT_BYTES, FolderStore
 from precog.store.layout import RecordLayout
 from precog.store.memory.batch import MemoryBatch
 from precog.store.memory.catalogue import MemoryCatalogue
@@ -15,6 +17,46 @@ class MemoryStore(FolderStore, MemoryReader):
 
     DATABASE = MemoryCatalogue
     _catalogue: MemoryCatalogue
+
+    @classmethod
+    def open_or_create(
+        cls,
+        path: Path,
+        *,
+        settings: Mapping[str, object],
+        layout: RecordLayout,
+        fingerprint: bytes,
+        key_dim: int,
+        max_segment_bytes: int = DEFAULT_SEGMENT_BYTES,
+        wait_sec: float = 5.0,
+    ) -> "MemoryStore":
+        """Opens a memory to write, and makes it first where there is none; of two who do so at once, one waits.
+
+        What it was made with may differ from what is given here: compare before writing.
+
+        Raises:
+            CorpusError: the folder holds something else.
+            BusyError: another process is still writing after ``wait_sec``.
+            StorageError: the disk refuses.
+        """
+        home = cls.FOLDER(path)
+        if not home.exists:
+            try:
+                return cls.create(
+                    path,
+                    settings=settings,
+                    layout=layout,
+                    fingerprint=fingerprint,
+                    key_dim=key_dim,
+                    max_segment_bytes=max_segment_bytes,
+                    wait_sec=wait_sec,
+                )
+            except BusyError:
+                raise
+            except CorpusError:
+                if not home.exists:  # nobody else has made it since
+                    raise
+        return cls.open(path, write=True, wait_sec=wait_sec)
 
     def batch(self) -> AbstractContextManager[MemoryBatch]:
         """One commit unit; acknowledged when the ``with`` block has been left without an exception.
