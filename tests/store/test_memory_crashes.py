@@ -96,6 +96,31 @@ def test_readers_read_on_while_one_writes(path):
             reader.read_state(1)
 
 
+def test_a_state_that_moves_or_goes_between_look_up_and_read_is_no_damage(path, monkeypatch):
+    with MemoryStore.open(path, write=True) as store, MemoryStore.open(path) as reader:
+        look_up = reader._catalogue.place_of
+        for number, act, expected in (
+            (6, store.compact, memories.parts_of(5, 9)["state"].tobytes()),
+            (5, lambda: expire(store, 5), None),
+        ):
+            places = [look_up(number, None)]
+            act()
+            with monkeypatch.context() as patch:
+                patch.setattr(
+                    reader._catalogue,
+                    "place_of",
+                    lambda *asked, left=places: left.pop() if left else look_up(*asked),
+                )
+                record = reader.read_state(number)
+            assert places == []
+            assert (None if record is None else record.state.tobytes()) == expected
+
+
+def expire(store, deposit_id):
+    with store.batch() as batch:
+        batch.drop_states(deposit_id)
+
+
 def test_nothing_of_what_was_forgotten_is_in_any_byte(path):
     assert hits(path, 1) == len(Needles(memories.said_by(1)))
     with MemoryStore.open(path, write=True) as store:
