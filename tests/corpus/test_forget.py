@@ -8,9 +8,8 @@ from tiny_corpus import WordEncoder, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus.forget import forget_document
-from precog.corpus.traces import Needles
 from precog.errors import InputError
-from precog.store import CorpusStore, write_atomically
+from precog.store import CorpusStore, Needles, write_atomically
 from precog.text.tokenizer import load_mistral_tokenizer
 
 SECRET = "The password of the vault under the old brewery is marmalade-seventeen-oyster, and only Ilse knows it."

@@ -52,7 +52,7 @@ def die(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["secret.txt", "whole"])
-@pytest.mark.parametrize("point", ["refresh_index", "scrub", "_told_apart", "_search"])
+@pytest.mark.parametrize("point", ["refresh_index", "scrub", "_told_apart", "search_folder"])
 def test_killed_anywhere_it_is_finished_by_the_same_command(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, point: str, name: str
 ) -> None:
@@ -87,7 +87,7 @@ def test_any_other_writer_removes_the_traces(
 def test_refused_because_somebody_reads_it_works_when_they_have_finished(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precog.store.catalogue._BUSY_TIMEOUT_SEC", 0.1)
+    monkeypatch.setattr("precog.store.database._BUSY_TIMEOUT_SEC", 0.1)
     keys = keys_of(corpus)
     with contextlib.closing(sqlite3.connect(corpus / "000001/catalogue.sqlite", isolation_level=None)) as reader:
         reader.execute("BEGIN")

@@ -39,9 +39,9 @@ def write_everything(path):
 class Reaper:
     """Kills this process at the n-th operation that touches the disk."""
 
-    def __init__(self, countdown):
-        self.countdown = countdown
-        self._pwrite, self._fdatasync, self._fsync, self._commit = os.pwrite, os.fdatasync, os.fsync, Catalogue.commit
+    def __init__(self, countdown, database=Catalogue):
+        self.countdown, self.database = countdown, database
+        self._pwrite, self._fdatasync, self._fsync, self._commit = os.pwrite, os.fdatasync, os.fsync, database.commit
 
     def __enter__(self):
         def pwrite(descriptor, data, offset):
@@ -63,10 +63,15 @@ class Reaper:
             return sync
 
         os.pwrite, os.fdatasync, os.fsync = pwrite, syncing(self._fdatasync), syncing(self._fsync)
-        Catalogue.commit = commit
+        self.database.commit = commit
 
     def __exit__(self, *_):
-        os.pwrite, os.fdatasync, os.fsync, Catalogue.commit = self._pwrite, self._fdatasync, self._fsync, self._commit
+        os.pwrite, os.fdatasync, os.fsync, self.database.commit = (
+            self._pwrite,
+            self._fdatasync,
+            self._fsync,
+            self._commit,
+        )
 
     def is_due(self):
         self.countdown -= 1

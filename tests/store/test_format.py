@@ -52,7 +52,7 @@ def test_todays_writer_writes_the_bytes_of_version_1(golden, tmp_path):
 
 
 def test_the_documented_snippet_reads_records_without_precog(golden):
-    snippet, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    snippet, *_ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert len([line for line in snippet.splitlines() if line.strip()]) <= 40
     namespace = {}
     exec(snippet, namespace)
@@ -69,7 +69,7 @@ def test_the_documented_snippet_reads_records_without_precog(golden):
 
 
 def test_the_documented_snippet_checks_the_catalogue_without_precog(tmp_path):
-    _, snippet = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    _, snippet, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     namespace = {}
     exec(snippet, namespace)
     with corpora.create(tmp_path / "corpus") as store:

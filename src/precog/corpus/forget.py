@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from precog.corpus.corpus import refresh_index, settings_of
-from precog.corpus.traces import Needles
-from precog.errors import BusyError, CorpusError, DamagedCorpusError, DamagedStateError, InputError
-from precog.store import Chunk, CorpusStore, Document
+from precog.errors import BusyError, DamagedCorpusError, DamagedStateError, InputError
+from precog.store import Chunk, CorpusStore, Document, Needles, search_folder
 from precog.text.sources import printable_path
 from precog.text.tokenizer import Tokenizer
 
@@ -90,31 +89,18 @@ def forget_document(corpus: Path, name: str, tokenizer: Tokenizer) -> ForgetRepo
             store.drop_index()
         store.scrub()
         needles, outside = _told_apart(store, said, states, tokenizer)
-    searched = _search(corpus, needles)
+    found = search_folder(corpus, needles)
     with contextlib.suppress(BusyError), CorpusStore.open(corpus, write=True) as store:
         store.settle_forgetting(name)
-    return ForgetReport(sources or [name], *searched, outside)
-
-
-def _search(corpus: Path, needles: Needles) -> tuple[int, int, int, int, list[str]]:
-    """Files and bytes that were searched, for how many strings, how many of them are there, and where."""
-    hits: set[bytes] = set()
-    num_files = num_bytes = 0
-    hit_files = []
-    for path in sorted(corpus.rglob("*")):
-        if path.is_symlink() or not path.is_file():
-            continue
-        try:
-            found, size = needles.found_in_file(path)
-        except FileNotFoundError:  # SQLite's log, which goes with the last reader
-            continue
-        except OSError as error:
-            raise CorpusError(f"a file of the corpus cannot be read: {path} ({error.strerror})") from error
-        num_files, num_bytes = num_files + 1, num_bytes + size
-        hits |= found
-        if found:
-            hit_files.append(str(path))
-    return num_files, num_bytes, len(needles), len(hits), hit_files
+    return ForgetReport(
+        sources or [name],
+        found.files_searched,
+        found.bytes_searched,
+        found.searched_for,
+        found.hits,
+        found.hit_files,
+        outside,
+    )
 
 
 def _rows(store: CorpusStore, name: str) -> list[Document]:

@@ -4,6 +4,7 @@ from precog.store.batch import Batch
 from precog.store.corpus_store import CorpusStore
 from precog.store.folder import write_atomically
 from precog.store.layout import RecordLayout
+from precog.store.needles import Needles, SearchReport, search_folder
 from precog.store.record import Location, Record, content_hash
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, StoreSize
 from precog.store.scan import ScanHit, ScanReport, scan
@@ -18,12 +19,15 @@ __all__ = [
     "Document",
     "DocumentInfo",
     "Location",
+    "Needles",
     "Record",
     "RecordLayout",
     "ScanHit",
     "ScanReport",
+    "SearchReport",
     "StoreSize",
     "content_hash",
     "scan",
+    "search_folder",
     "write_atomically",
 ]

@@ -1,48 +1,27 @@
 """One commit unit of a writer: documents, chunks, keys and states that become visible together, or not at all."""
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float32
 
-from precog.errors import CorpusError, EncoderError
+from precog.errors import CorpusError
 from precog.store.catalogue import Catalogue
-from precog.store.layout import RecordLayout
-from precog.store.record import content_hash, pack
+from precog.store.record import content_hash
 from precog.store.rows import ChunkInfo, Document, DocumentInfo
-from precog.store.segment import SegmentWriter
-
-FORGETTING = "forgetting"
-SCRUB_PENDING = "scrub_pending"
+from precog.store.unit import Unit
 
 
-def forgetting_name(corpus_id: str, source: str) -> str:
-    """Stands for the name of a document that is being forgotten, without saying it."""
-    return hashlib.sha256(f"{corpus_id} {source}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class Batch:
+class Batch(Unit):
     """What ``CorpusStore.batch()`` hands out; it is committed when its ``with`` block ends without an exception."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        writer: SegmentWriter,
-        layout: RecordLayout,
-        *,
-        fingerprint: bytes,
-        key_dim: int,
-        corpus_id: str,
-    ) -> None:
-        self._catalogue = catalogue
-        self._writer = writer
-        self._layout = layout
-        self._fingerprint = fingerprint
-        self._dim = key_dim
-        self._corpus_id = corpus_id
+    _database: Catalogue
+
+    def settle(self) -> None:
+        """Removes the states that no chunk reads any more."""
+        self._database.delete_unused_states()
 
     def begin_document(self, info: DocumentInfo) -> Document:
         """Starts a document, or goes on with the one that was interrupted.
@@ -51,16 +30,16 @@ class Batch:
         interrupted document with the same raw bytes is taken up there, one with other bytes is dropped.
         The version that is already indexed keeps answering until ``finish_document``.
         """
-        for unfinished in list(self._catalogue.documents(info.source, "indexing")):
+        for unfinished in list(self._database.documents(info.source, "indexing")):
             if unfinished.info.raw_sha256 == info.raw_sha256:
-                self._catalogue.update_document(unfinished.id, info, "indexing", None)
+                self._database.update_document(unfinished.id, info, "indexing", None)
                 return replace(unfinished, info=info)
-            self._catalogue.delete_document(unfinished.id)
-        return Document(self._catalogue.add_document(info, "indexing", None), info, "indexing", None, 0)
+            self._database.delete_document(unfinished.id)
+        return Document(self._database.add_document(info, "indexing", None), info, "indexing", None, 0)
 
     def find_state(self, token_ids: Sequence[int] | npt.NDArray[np.integer]) -> int | None:
         """The stored state that has read exactly these tokens, if there is one."""
-        return self._catalogue.find_state(content_hash(self._fingerprint, token_ids))
+        return self._database.find_state(content_hash(self._fingerprint, token_ids))
 
     def add_state(
         self,
@@ -79,18 +58,8 @@ class Batch:
         found = self.find_state(token_ids)
         if found is not None:
             return found
-        location = self._writer.next_location()
-        record = pack(
-            self._layout,
-            location,
-            state=state,
-            tau=tau,
-            token_ids=token_ids,
-            suffix_array=suffix_array,
-            fingerprint=self._fingerprint,
-        )
-        self._writer.append(location, record)
-        return self._catalogue.add_state(content_hash(self._fingerprint, token_ids), location, len(token_ids))
+        location = self._append(token_ids, state=state, tau=tau, suffix_array=suffix_array)
+        return self._database.add_state(content_hash(self._fingerprint, token_ids), location, len(token_ids))
 
     def add_chunk(self, document_id: int, info: ChunkInfo, *, state_id: int, keys: Float32[np.ndarray, "n E"]) -> int:
         """Adds the next chunk of a document with one key per window, and returns its id.
@@ -98,53 +67,39 @@ class Batch:
         Raises:
             EncoderError: the keys have another width than the corpus's.
         """
-        if keys.shape[1] != self._dim or len(keys) == 0:
-            raise EncoderError("keys of another encoder", given=str(keys.shape), expected=f"[windows ≥ 1, {self._dim}]")
-        vectors = np.ascontiguousarray(keys, dtype="<f4").tobytes()
-        return self._catalogue.add_chunk(document_id, info, state_id, len(keys), vectors)
+        return self._database.add_chunk(document_id, info, state_id, len(keys), self._key_bytes(keys, "a chunk"))
 
     def finish_document(self, document_id: int, info: DocumentInfo | None = None) -> None:
         """Makes a document visible, in place of the version that was indexed before."""
         document = self._known(document_id)
         info = info or document.info
         self._drop_settled(info.source, keep=document_id)
-        self._catalogue.update_document(document_id, info, "indexed", None)
+        self._database.update_document(document_id, info, "indexed", None)
 
     def fail_document(self, info: DocumentInfo, reason: str) -> int:
         """Records why a document yields nothing; what an earlier version said is forgotten."""
-        for unfinished in list(self._catalogue.documents(info.source, "indexing")):
-            self._catalogue.delete_document(unfinished.id)
+        for unfinished in list(self._database.documents(info.source, "indexing")):
+            self._database.delete_document(unfinished.id)
         self._drop_settled(info.source)
-        return self._catalogue.add_document(info, "failed", reason)
+        return self._database.add_document(info, "failed", reason)
 
     def touch_document(self, document_id: int, info: DocumentInfo) -> None:
         """Updates size, time and details of a document whose content has not changed."""
         document = self._known(document_id)
-        self._catalogue.update_document(document_id, info, document.status, document.reason)
+        self._database.update_document(document_id, info, document.status, document.reason)
 
     def delete_document(self, document_id: int) -> None:
         """Removes a document with its chunks, keys, and the states that nothing else has read."""
         self._known(document_id)
-        self._catalogue.delete_document(document_id)
-
-    def note_forgetting(self, names: Iterable[str]) -> None:
-        """Writes down, in the step that deletes it, that all traces of a document are to be removed.
-
-        Until `CorpusStore.scrub` has succeeded every writer that opens the corpus tries it again; that a document was
-        to be forgotten is known until `CorpusStore.settle_forgetting`. Of its names only hashes are kept.
-        """
-        names = sorted({forgetting_name(self._corpus_id, name) for name in names})
-        known = self._catalogue.get_meta(FORGETTING) or ""
-        self._catalogue.set_meta(FORGETTING, f"{known} {','.join(names)}".strip())
-        self._catalogue.set_meta(SCRUB_PENDING, "1")
+        self._database.delete_document(document_id)
 
     def _known(self, document_id: int) -> Document:
-        document = self._catalogue.document(document_id)
+        document = self._database.document(document_id)
         if document is None:
             raise CorpusError("there is no such document", given=document_id)
         return document
 
     def _drop_settled(self, source: str, keep: int | None = None) -> None:
-        for document in list(self._catalogue.documents(source)):
+        for document in list(self._database.documents(source)):
             if document.status != "indexing" and document.id != keep:
-                self._catalogue.delete_document(document.id)
+                self._database.delete_document(document.id)

@@ -4,70 +4,30 @@ It knows states as bytes, keys as float32 rows and text as text; it knows no mod
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
-from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError, StateError
+from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
-from precog.store.layout import RecordLayout
-from precog.store.numbered import CATALOGUE, SEGMENTS
+from precog.store.folder_reader import FolderReader
 from precog.store.record import Location, Record
-from precog.store.remedy import states_anew
 from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
-from precog.store.segment import SegmentReader
-
-_ANEW = "restore it from a backup, or index the documents again into a new folder"
-_FINGERPRINT_BYTES = 32
 
 
-class CorpusReader:
+class CorpusReader(FolderReader):
     """A corpus folder, open to read; safe to use from several threads.
 
     Attributes:
-        path: the corpus folder.
-        folder: the numbered folder inside it, where index files may be kept too.
-        settings: what the corpus layer wrote down when it made the corpus.
-        layout: sizes of a record.
-        fingerprint: 32 bytes of what produces the states.
-        key_dim: width of a key.
         corpus_id: random, new with every corpus and every replacement of one.
-        max_segment_bytes: a segment file that would grow beyond it is followed by a new one.
     """
 
-    def __init__(self, path: Path, folder: Path, catalogue: Catalogue) -> None:
-        self.path = path
-        self.folder = folder
-        self._catalogue = catalogue
-        try:
-            settings = json.loads(catalogue.get_meta("settings") or "")
-            layout = json.loads(catalogue.get_meta("layout") or "")
-            if not isinstance(settings, dict) or any(type(v) is not int for k, v in layout.items() if k != "note"):
-                raise ValueError("values of another type")
-            self.settings: dict[str, object] = settings
-            self.layout = RecordLayout(**layout)
-            self.fingerprint = bytes.fromhex(catalogue.get_meta("fingerprint") or "")
-            self.corpus_id = str(catalogue.get_meta("corpus_id") or "")
-            self.key_dim = catalogue.number("key_dim")
-            self.max_segment_bytes = catalogue.number("max_segment_bytes")
-            if len(self.fingerprint) != _FINGERPRINT_BYTES or not self.corpus_id or self.key_dim < 1:
-                raise ValueError("values out of range")
-        except (ValueError, TypeError, AttributeError, StateError, RecursionError) as error:
-            message = f"the catalogue lacks the corpus settings: {folder / CATALOGUE}"
-            raise DamagedCorpusError(message, hint=_ANEW) from error
-        catalogue.number("generation")
-        self._reader = SegmentReader(folder / SEGMENTS, self.layout)
+    FOLDER = CorpusFolder
+    _catalogue: Catalogue
 
     @property
-    def generation(self) -> int:
-        """Rises with every commit; index files that carry another one are stale."""
-        return self._catalogue.number("generation")
-
-    @property
-    def is_current(self) -> bool:
-        """False once a replacement has been published: open the corpus again to see it."""
-        return CorpusFolder(self.path).current == self.folder
+    def corpus_id(self) -> str:
+        """The id of the folder."""
+        return self.folder_id
 
     def documents(self, status: str | None = None) -> Iterator[Document]:
         """All documents, or those of one status, in the order they were added."""
@@ -128,40 +88,19 @@ class CorpusReader:
         """
         chunk_id = chunk if isinstance(chunk, int) else chunk.id
         place = self._locate(chunk_id) if isinstance(chunk, int) else (chunk.location, chunk.content_hash)
-        try:
-            return self._read(*place)
-        except DamagedStateError:
-            if not self.is_current:
-                hint = "open the corpus again"
-                raise CorpusError("the corpus has been replaced by a new one", given=self.path, hint=hint) from None
-            moved = self._locate(chunk_id)  # a writer may have compacted or forgotten it since the lookup
-            if moved == place:
-                raise
-            return self._read(*moved)
-
-    def read(self, location: Location) -> Record:
-        """Reads and checks the record at a place, whatever the catalogue says of it; see ``read_state``."""
-        return self._reader.read(location)
+        record = self._read_where_it_is(place, lambda: self._locate(chunk_id))
+        assert record is not None  # a chunk that is gone was an error already
+        return record
 
     def prefetch(self, chunk_ids: Iterable[int]) -> None:
         """Lets the disk start on several states before the first is read."""
         self._reader.prefetch([self._locate(chunk_id)[0] for chunk_id in chunk_ids])
 
-    def iter_records(self) -> Iterator[tuple[Location, Record | DamagedStateError]]:
-        """Reads and checks every stored state; a damaged one comes as the error that names it."""
-        for _, location, expected in self._catalogue.states():
-            try:
-                yield location, self._read(location, expected)
-            except DamagedStateError as error:
-                yield location, error
-            except DamagedCorpusError as error:  # of the segment's header, so of every record in it
-                yield location, DamagedStateError(error.message, given=error.given, hint=error.hint)
-
     def size(self) -> StoreSize:
         """Counts and bytes."""
         counts = self._catalogue.counts()
-        disk_bytes = sum(p.stat().st_blocks * 512 for p in self.path.rglob("*") if p.is_file())
-        return StoreSize(**counts, state_bytes=counts["num_states"] * self.layout.record_bytes, disk_bytes=disk_bytes)
+        state_bytes = counts["num_states"] * self.layout.record_bytes
+        return StoreSize(**counts, state_bytes=state_bytes, disk_bytes=self.disk_bytes)
 
     def checksum(self) -> str:
         """One sha256 over everything the corpus says: documents, chunks, keys and states, not where they lie.
@@ -186,11 +125,3 @@ class CorpusReader:
         if place is None:
             raise CorpusError("this chunk is no longer in the corpus", given=chunk_id, hint="ask again")
         return place
-
-    def _read(self, location: Location, expected: bytes) -> Record:
-        record = self._reader.read(location)
-        if record.content_hash != expected:
-            # whole and in its place, but of another time: a segment file from a backup, for instance
-            given = f"{record.content_hash.hex()[:12]}, the catalogue says {expected.hex()[:12]}"
-            raise DamagedStateError(f"{location} holds another state: {given}", hint=states_anew(self.path))
-        return record

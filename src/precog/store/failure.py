@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from precog.errors import BusyError, CorpusError, DamagedCorpusError, PrecogError, StorageError
+from precog.store.remedy import CATALOGUE_ANEW
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNWRITTEN = {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_FSYNC}
@@ -22,8 +23,8 @@ def storage_error(error: OSError, path: Path | str) -> StorageError:
     return StorageError(f"the disk refuses to be written: {path} ({reason})", hint=hint)
 
 
-def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
-    """One line for a statement that SQLite refused."""
+def catalogue_error(error: sqlite3.Error, path: Path | str, remedy: str = CATALOGUE_ANEW) -> PrecogError:
+    """One line for a statement that SQLite refused; ``remedy`` is the hint for a damaged file."""
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return BusyError("the catalogue is in use by another process", given=str(path), hint="try again in a moment")
@@ -38,29 +39,28 @@ def catalogue_error(error: sqlite3.Error, path: Path | str) -> PrecogError:
     if "Could not decode to UTF-8" in str(error):
         primary = sqlite3.SQLITE_CORRUPT  # Python's own finding, without a code
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
-        hint = "restore it from a backup, or index the documents again into a new folder"
-        return DamagedCorpusError(f"the catalogue is damaged: {path} ({error})", hint=hint)
+        return DamagedCorpusError(f"the catalogue is damaged: {path} ({error})", hint=remedy)
     return CorpusError(f"the catalogue refused a statement: {path} ({error})")
 
 
 @contextmanager
-def guarded(path: Path | str) -> Iterator[None]:
+def guarded(path: Path | str, remedy: str = CATALOGUE_ANEW) -> Iterator[None]:
     """Raises every OSError and sqlite3.Error of the block as one of the project's errors."""
     try:
         yield
     except sqlite3.Error as error:
-        raise catalogue_error(error, path) from error
+        raise catalogue_error(error, path, remedy) from error
     except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
-        raise catalogue_error(sqlite3.OperationalError("Could not decode to UTF-8"), path) from error
+        raise catalogue_error(sqlite3.OperationalError("Could not decode to UTF-8"), path, remedy) from error
     except OSError as error:
         raise storage_error(error, path) from error
 
 
 @contextmanager
-def looking(path: Path | str) -> Iterator[None]:
+def looking(path: Path | str, what: str = "corpus") -> Iterator[None]:
     """Raises an OSError of a block that only looks, say at a folder that may not be entered, as a CorpusError."""
     try:
         yield
     except OSError as error:
         given = f"{path} ({error.strerror or error})"
-        raise CorpusError(f"the corpus folder cannot be read: {given}", hint="check its permissions") from error
+        raise CorpusError(f"the {what} folder cannot be read: {given}", hint="check its permissions") from error

@@ -1,4 +1,4 @@
-"""The folder of a corpus: a marker, a lock, and one numbered folder that holds everything else.
+"""The folder of a corpus, or of a user's memory: a marker, a lock, and one numbered folder that holds everything else.
 
 ::
 
@@ -7,8 +7,9 @@
       lock            held by the one process that writes
       000001/         catalogue.sqlite · segments/000000.seg … · index files
 
-Replacing a corpus as a whole (another model, another encoder) builds ``000002/`` beside it and then renames one new
-marker into place: a reader sees the old corpus or the new one, never a mixture.
+The marker of a memory says ``"memory": "precog"`` instead. Replacing a folder as a whole (another model, another
+encoder) builds ``000002/`` beside it and then renames one new marker into place: a reader sees the old one or the new
+one, never a mixture.
 """
 
 import fcntl
@@ -17,15 +18,18 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from precog.errors import BusyError, CorpusError, DamagedCorpusError
 from precog.store.failure import guarded, looking
+from precog.store.kind import CORPUS, FolderKind
 from precog.store.numbered import NumberedFolder, remove_file
 
 MARKER = "precog.json"
 LOCK = "lock"
 FORMAT = 1
 _FIRST = "000001"
+_OURS = "precog"
 _NUMBER = re.compile("[0-9]{6}")
 _HOLDER = re.compile(rb"[0-9]{0,20}\n?")
 
@@ -67,63 +71,76 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _marker(current: str) -> str:
-    return json.dumps({"corpus": "precog", "format": FORMAT, "current": current})
-
-
-class CorpusFolder:
+class MarkedFolder:
     """Finds, creates and switches the numbered folder that is current."""
+
+    KIND: ClassVar[FolderKind]
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def _marker(self, current: str) -> str:
+        return json.dumps({self.KIND.name: _OURS, "format": FORMAT, "current": current})
+
+    def _numbered(self, path: Path) -> NumberedFolder:
+        return NumberedFolder(path, self.KIND)
+
+    def _other_kind(self) -> str | None:
+        """What the folder is instead, going by its marker."""
+        try:
+            found = json.loads((self.path / MARKER).read_bytes())
+            return next((str(key) for key, value in found.items() if value == _OURS and key != self.KIND.name), None)
+        except (ValueError, AttributeError, OSError, RecursionError):
+            return None
 
     @property
     def current(self) -> Path:
         """The folder that the marker names.
 
         Raises:
-            CorpusError: no folder, not a corpus, or a newer format.
+            CorpusError: no folder, of another kind, or of a newer format.
             DamagedCorpusError: the marker or what it names is damaged.
         """
-        marker = self.path / MARKER
-        hint = "make one with `precog index PATH… --corpus DIR`"
-        with looking(self.path):
+        marker, name, hint = self.path / MARKER, self.KIND.name, self.KIND.how_to_make
+        with looking(self.path, name):
             is_folder, has_marker = self.path.is_dir(), marker.is_file()
         if not is_folder:
-            raise CorpusError("there is no corpus here", given=self.path, expected="a folder", hint=hint)
+            raise CorpusError(f"there is no {name} here", given=self.path, expected="a folder", hint=hint)
         if not has_marker:
-            raise CorpusError(
-                "this folder is not a corpus", given=self.path, expected=f"a folder with {MARKER}", hint=hint
-            )
+            expected = f"a folder with {MARKER}"
+            raise CorpusError(f"this folder is not a {name}", given=self.path, expected=expected, hint=hint)
+        if other := self._other_kind():
+            raise CorpusError(f"this folder is a {other}, not a {name}", given=self.path, expected=f"a {name}")
         try:
             found = json.loads(marker.read_bytes())
-            is_ours, version, name = found["corpus"] == "precog", int(found["format"]), str(found["current"])
+            is_ours, version, number = found[name] == _OURS, int(found["format"]), str(found["current"])
         except (ValueError, KeyError, TypeError, OSError) as error:
-            hint = f"write {_marker('000001')} into it, with the number of the folder beside it"
+            hint = f"write {self._marker(_FIRST)} into it, with the number of the folder beside it"
             given = f"{marker} ({error})"
-            raise DamagedCorpusError("the marker of the corpus is damaged", given=given, hint=hint) from error
+            raise DamagedCorpusError(f"the marker of the {name} is damaged", given=given, hint=hint) from error
         if not is_ours:
-            raise CorpusError("this folder is not a corpus", given=self.path, expected=f"PRECOG's {MARKER}", hint=hint)
+            expected = f"PRECOG's {MARKER}"
+            raise CorpusError(f"this folder is not a {name}", given=self.path, expected=expected, hint=hint)
         if version > FORMAT:
             hint = "install a newer version of PRECOG"
-            raise CorpusError("the corpus has a newer format", given=version, expected=f"≤ {FORMAT}", hint=hint)
-        current = self.path / name
-        with looking(self.path):
-            is_whole = bool(_NUMBER.fullmatch(name)) and current.is_dir()
+            raise CorpusError(f"the {name} has a newer format", given=version, expected=f"≤ {FORMAT}", hint=hint)
+        current = self.path / number
+        with looking(self.path, name):
+            is_whole = bool(_NUMBER.fullmatch(number)) and current.is_dir()
         if not is_whole:
-            hint = "restore it from a backup, or index the documents again into a new folder"
-            expected = f"a folder {name} in it"
-            raise DamagedCorpusError("the corpus is incomplete", given=self.path, expected=expected, hint=hint)
+            expected = f"a folder {number} in it"
+            hint = self.KIND.catalogue_anew
+            raise DamagedCorpusError(f"the {name} is incomplete", given=self.path, expected=expected, hint=hint)
         return current
 
     @property
     def next(self) -> Path:
         """The folder that a replacement is built in: an unfinished one of this corpus, or the first free number."""
         current = self.current
-        with looking(self.path):
+        with looking(self.path, self.KIND.name):
             number = int(current.name) + 1
             while (folder := self.path / f"{number:06d}").exists():
-                if NumberedFolder(folder).is_unfinished_copy_of(NumberedFolder(current)):
+                if self._numbered(folder).is_unfinished_copy_of(self._numbered(current)):
                     break
                 number += 1  # whatever it is, it is not ours
         return folder
@@ -131,23 +148,25 @@ class CorpusFolder:
     @property
     def exists(self) -> bool:
         """Whether there is a marker."""
-        with looking(self.path):
+        with looking(self.path, self.KIND.name):
             return (self.path / MARKER).is_file()
 
-    def check_is_free(self) -> None:
-        """Refuses a folder that holds something else than what an interrupted creation leaves behind.
+    def refuse_existing(self) -> None:
+        """Refuses a folder that is one already, or holds something else than what an interrupted creation leaves.
 
         Raises:
             CorpusError: it does, or it cannot be read.
         """
-        with looking(self.path):
+        if self.exists:
+            raise CorpusError(f"there is a {self._other_kind() or self.KIND.name} here already", given=self.path)
+        with looking(self.path, self.KIND.name):
             if not os.path.lexists(self.path):
                 return
             strangers = sorted(self._strangers())
         if strangers:
             given = f"{self.path} holds {strangers[0]}" + (" and more" if len(strangers) > 1 else "")
             hint = "name a new or empty folder"
-            raise CorpusError("this folder is not empty and not a corpus", given=given, hint=hint)
+            raise CorpusError(f"this folder is not empty and not a {self.KIND.name}", given=given, hint=hint)
 
     def _strangers(self) -> list[str]:
         if not self.path.is_dir():
@@ -156,7 +175,7 @@ class CorpusFolder:
         for path in self.path.iterdir():
             is_file = path.is_file() and not path.is_symlink()
             if path.name == _FIRST and path.is_dir():
-                found += [f"{_FIRST}/{name}" for name in NumberedFolder(path).strangers()]
+                found += [f"{_FIRST}/{name}" for name in self._numbered(path).strangers()]
             elif path.name == LOCK and is_file and path.stat().st_size < 32:
                 found += [] if _HOLDER.fullmatch(path.read_bytes()) else [LOCK]
             elif not (path.name == MARKER + ".tmp" and is_file):
@@ -172,10 +191,10 @@ class CorpusFolder:
         folder = self.path / _FIRST
         with guarded(self.path):
             if folder.exists():
-                left = NumberedFolder(folder)
+                left = self._numbered(folder)
                 if not left.holds_nothing:
-                    hint = f"write {_marker(_FIRST)} into {self.path / MARKER}, or name a new folder"
-                    message = "this folder holds a complete corpus whose marker is missing"
+                    hint = f"write {self._marker(_FIRST)} into {self.path / MARKER}, or name a new folder"
+                    message = f"this folder holds a complete {self.KIND.name} whose marker is missing"
                     raise CorpusError(message, given=self.path, hint=hint)
                 left.remove()
         return folder
@@ -187,29 +206,35 @@ class CorpusFolder:
 
     def publish(self, folder: Path) -> None:
         """Makes ``folder`` the current one; the step is atomic."""
-        write_atomically(self.path / MARKER, (_marker(folder.name) + "\n").encode())
+        write_atomically(self.path / MARKER, (self._marker(folder.name) + "\n").encode())
 
     def remove_others(self, keep: Path | None = None) -> None:
         """Deletes unfinished replacements of the current folder and what it has replaced, but not ``keep``.
 
         Whatever else stands in the corpus folder, or in those folders, is not ours and stays.
         """
-        current = NumberedFolder(self.current)
+        current = self._numbered(self.current)
         with guarded(self.path):
             for path in sorted(self.path.iterdir()):
                 if not _NUMBER.fullmatch(path.name) or path.is_symlink() or not path.is_dir():
                     continue
                 if path in (current.path, keep):
                     continue
-                other = NumberedFolder(path)
+                other = self._numbered(path)
                 if other.is_unfinished_copy_of(current) or current.is_unfinished_copy_of(other):
                     other.remove()
 
 
-class WriterLock:
-    """Held by the one process that may write to a corpus; the system frees it when that process ends."""
+class CorpusFolder(MarkedFolder):
+    """The folder of a corpus."""
 
-    def __init__(self, folder: Path, wait_sec: float) -> None:
+    KIND = CORPUS
+
+
+class WriterLock:
+    """Held by the one process that may write to a folder; the system frees it when that process ends."""
+
+    def __init__(self, folder: Path, wait_sec: float, what: str = "corpus") -> None:
         path = folder / LOCK
         with guarded(path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -222,7 +247,7 @@ class WriterLock:
                 if time.monotonic() >= deadline:
                     holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
                     os.close(self._descriptor)
-                    message = "another process is writing to this corpus"
+                    message = f"another process is writing to this {what}"
                     hint = "wait until it has finished, then run the same command again"
                     raise BusyError(message, given=f"{folder}, process {holder}", hint=hint) from None
                 time.sleep(min(0.05, max(0.0, deadline - time.monotonic())))

@@ -3,6 +3,8 @@
 import shlex
 from pathlib import Path
 
+CATALOGUE_ANEW = "restore it from a backup, or index the documents again into a new folder"
+
 
 def reindex_command(corpus: Path, *options: str) -> str:
     """``precog reindex`` for a corpus, quoted for a shell."""

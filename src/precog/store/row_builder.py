@@ -7,12 +7,12 @@ import numpy as np
 
 from precog.errors import DamagedCorpusError
 from precog.store.record import Location
+from precog.store.remedy import CATALOGUE_ANEW
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, Document, DocumentInfo, Status
 from precog.store.seal import seal_of_chunk, seal_of_keys
 
 Row = tuple[object, ...]
 _FORGET = "forget the document and index it again (`precog forget`, `precog index`), or restore a backup"
-_ANEW = "restore it from a backup, or index the documents again into a new folder"
 
 
 def to_sql(text: str) -> str | bytes:
@@ -56,7 +56,7 @@ def object_of(value: object) -> dict[str, object]:
     return found
 
 
-def damaged(what: str, reason: object, hint: str = _ANEW) -> DamagedCorpusError:
+def damaged(what: str, reason: object, hint: str = CATALOGUE_ANEW) -> DamagedCorpusError:
     """The error of a row that is not what was written."""
     given = " ".join(str(reason).split())[:200]
     return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written: {given}", hint=hint)

@@ -31,10 +31,10 @@ def segment_path(folder: Path, number: int) -> Path:
 class SegmentReader:
     """Reads records of a folder of segment files; safe to use from several threads."""
 
-    def __init__(self, folder: Path, layout: RecordLayout) -> None:
+    def __init__(self, folder: Path, layout: RecordLayout, remedy: str | None = None) -> None:
         self._folder = folder
         self._layout = layout
-        self._remedy = states_anew(folder.parent.parent)
+        self._remedy = remedy or states_anew(folder.parent.parent)
         self._descriptors: dict[int, int] = {}
         self._lock = threading.Lock()
 
@@ -109,10 +109,10 @@ class SegmentReader:
 class SegmentWriter:
     """Appends records; nothing counts until ``sync`` has returned and the catalogue has committed."""
 
-    def __init__(self, folder: Path, layout: RecordLayout, max_segment_bytes: int) -> None:
+    def __init__(self, folder: Path, layout: RecordLayout, max_segment_bytes: int, remedy: str | None = None) -> None:
         self._folder = folder
         self._layout = layout
-        self._remedy = states_anew(folder.parent.parent)
+        self._remedy = remedy or states_anew(folder.parent.parent)
         self._records_per_segment = max(1, (max_segment_bytes - SEGMENT_HEADER_BYTES) // layout.record_bytes)
         self._counts: dict[int, int] = {}
         self._next_number = 0

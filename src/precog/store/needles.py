@@ -5,10 +5,13 @@ and compares only what is left, so its time hardly depends on how many strings t
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt64
+
+from precog.errors import CorpusError
 
 MIN_BYTES = 8
 _BLOCK_BYTES = 1 << 20
@@ -59,6 +62,50 @@ class Needles:
             for text in self._by_head.get(int(heads[offset]), ()):
                 if data.startswith(text, offset):
                     yield offset, text
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """What a search of a folder has read and found.
+
+    Attributes:
+        files_searched: every regular file below the folder.
+        bytes_searched: their sizes, summed.
+        searched_for: distinct byte strings.
+        hits: how many of them are still somewhere.
+        hit_files: where.
+    """
+
+    files_searched: int
+    bytes_searched: int
+    searched_for: int
+    hits: int
+    hit_files: list[str] = field(default_factory=list)
+
+
+def search_folder(folder: Path, needles: Needles) -> SearchReport:
+    """Looks for all of the needles in every byte of every file below ``folder``.
+
+    Raises:
+        CorpusError: a file cannot be read.
+    """
+    hits: set[bytes] = set()
+    num_files = num_bytes = 0
+    hit_files = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        try:
+            found, size = needles.found_in_file(path)
+        except FileNotFoundError:  # SQLite's log, which goes with the last reader
+            continue
+        except OSError as error:
+            raise CorpusError(f"a file cannot be searched: {path} ({error.strerror})") from error
+        num_files, num_bytes = num_files + 1, num_bytes + size
+        hits |= found
+        if found:
+            hit_files.append(str(path))
+    return SearchReport(num_files, num_bytes, len(needles), len(hits), hit_files)
 
 
 def _slots(heads: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:

@@ -1,0 +1,228 @@
+"""What anybody may ask of an open memory: deposits, keys, states, and what was derived from them.
+
+It knows states as bytes, semantic states and keys as float32 rows and text as text; it knows no model and no encoder.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from precog.errors import CorpusError, DamagedCorpusError
+from precog.store.folder_reader import FolderReader
+from precog.store.memory.catalogue import MemoryCatalogue
+from precog.store.memory.deposit_rows import deposit_or_error
+from precog.store.memory.row_builder import deposit_of, keys_of
+from precog.store.memory.rows import (
+    Deposit,
+    DepositKeys,
+    Emergent,
+    Group,
+    GroupSize,
+    KeptStates,
+    MemorySize,
+    Semantic,
+    StoredPrototypes,
+)
+from precog.store.memory.tables import MemoryFolder
+from precog.store.record import Location, Record
+
+
+class MemoryReader(FolderReader):
+    """A memory, open to read; safe to use from several threads.
+
+    Attributes:
+        memory_id: random, new with every memory and every replacement of one.
+    """
+
+    FOLDER = MemoryFolder
+    _catalogue: MemoryCatalogue
+
+    @property
+    def memory_id(self) -> str:
+        """The id of the folder."""
+        return self.folder_id
+
+    def deposit(self, deposit_id: int) -> Deposit | None:
+        """The deposit of that id; None when it has been forgotten."""
+        return self._catalogue.deposit(deposit_id)
+
+    def find_uid(self, uid: bytes) -> int | None:
+        """The id of the deposit of that name, if it is here."""
+        return self._catalogue.find_uid(uid)
+
+    def deposits(
+        self,
+        *,
+        ids: Sequence[int] | None = None,
+        domain: str | None = None,
+        subcluster: str | None = None,
+        after_utc: float | None = None,
+        before_utc: float | None = None,
+        speaker: str | None = None,
+        superseded: bool | None = None,
+    ) -> Iterator[Deposit]:
+        """Deposits by rising id, in pages; what is None is not asked for.
+
+        Args:
+            ids: those of them that are still here.
+            domain: they are routed to.
+            subcluster: of whatever domain, unless that is given, too.
+            after_utc: said at this time or later, UTC seconds; leaves out those of an unknown time.
+            before_utc: said before this time, UTC seconds; leaves out those of an unknown time.
+            speaker: who said it, exactly.
+            superseded: only those that are, or only those that are not.
+
+        Raises:
+            DamagedCorpusError: one is not what was written.
+        """
+        rows = self._catalogue.deposit_rows(
+            ids=ids,
+            domain=domain,
+            subcluster=subcluster,
+            after_utc=after_utc,
+            before_utc=before_utc,
+            speaker=speaker,
+            superseded=superseded,
+        )
+        return map(deposit_of, rows)
+
+    def checked_deposits(self) -> Iterator[Deposit | DamagedCorpusError]:
+        """All deposits by rising id, a damaged one as the error that names it."""
+        return map(deposit_or_error, self._catalogue.deposit_rows())
+
+    def keys_of(
+        self, groups: Sequence[Group], *, superseded: bool | None = None
+    ) -> tuple[Int64[np.ndarray, " n"], Float32[np.ndarray, "n E"]]:
+        """All keys of some sub-clusters and the deposits they are of; nothing else of the memory is read.
+
+        Raises:
+            DamagedCorpusError: a key is not what was written.
+        """
+        return self._catalogue.keys_in(groups, self.key_dim, superseded)
+
+    def iter_keys(self, deposit_ids: Sequence[int] | None = None) -> Iterator[DepositKeys]:
+        """Keys of these deposits, or of all, by rising id; streams."""
+        return (keys_of(row, self.key_dim) for row in self._catalogue.key_rows(deposit_ids))
+
+    def states_of(self, deposit_id: int) -> list[int]:
+        """The positions of a deposit of which a state is kept, rising; none when all have expired."""
+        return self._catalogue.positions(deposit_id)
+
+    def read_state(self, deposit_id: int, position: int | None = None) -> Record | None:
+        """Reads the state after ``position`` tokens of a deposit, or after its last: one lookup, one ``pread``.
+
+        Returns:
+            The record, or None when that state has expired or was not kept.
+
+        Raises:
+            DamagedStateError: the record is not what was written; names segment and record.
+            DamagedCorpusError: the row that says where it lies is not.
+            CorpusError: the deposit has been forgotten.
+        """
+        place = self._locate(deposit_id, position)
+        if place is None:
+            return None
+        return self._read_where_it_is(place, lambda: self._locate(deposit_id, position))
+
+    def prefetch(self, deposit_ids: Iterable[int]) -> None:
+        """Lets the disk start on the last states of several deposits before the first is read."""
+        places = [self._catalogue.place_of(deposit_id, None) for deposit_id in deposit_ids]
+        self._reader.prefetch([place[0] for place in places if not isinstance(place, bool)])
+
+    def semantic(self, domain: str, subcluster: str) -> Semantic | None:
+        """The semantic state of a sub-cluster: one indexed row, however much the memory holds.
+
+        Raises:
+            DamagedCorpusError: it is not what was written.
+        """
+        return self._catalogue.semantic(domain, subcluster)
+
+    def semantic_states(self) -> Iterator[Semantic | DamagedCorpusError]:
+        """All semantic states, one at a time, a damaged one as the error that names it."""
+        return self._catalogue.checked_semantic()
+
+    def subclusters(self) -> list[GroupSize]:
+        """The sub-clusters that hold a deposit, and how many, by counters that are kept."""
+        return self._catalogue.groups()
+
+    def prototypes(self) -> StoredPrototypes | None:
+        """The prototypes, if they were stored.
+
+        Raises:
+            DamagedCorpusError: they are not what was written.
+        """
+        return self._catalogue.prototypes()
+
+    def emergent(self) -> list[Emergent]:
+        """The groupings that emerged, by name.
+
+        Raises:
+            DamagedCorpusError: one is not what was written.
+        """
+        found = []
+        for grouping in self._catalogue.checked_emergent():
+            if isinstance(grouping, DamagedCorpusError):
+                raise grouping
+            found.append(grouping)
+        return found
+
+    def coldest(self) -> Iterator[KeptStates]:
+        """Deposits that still have states, the one that was not used for the longest time first; streams."""
+        return self._catalogue.coldest(self.layout.record_bytes)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the records of all states that are kept."""
+        return self._catalogue.num_states() * self.layout.record_bytes
+
+    def size(self) -> MemorySize:
+        """Counts and bytes."""
+        counts = self._catalogue.counts()
+        state_bytes = counts["num_states"] * self.layout.record_bytes
+        return MemorySize(**counts, state_bytes=state_bytes, disk_bytes=self.disk_bytes)
+
+    def complaints(self) -> Iterator[str]:
+        """Everything that is wrong with the catalogue, a line each; ``iter_records`` checks the states themselves."""
+        yield from self._catalogue.complaints()
+        yield from self._catalogue.complaints_of_rows(self.key_dim)
+
+    def checksum(self) -> str:
+        """One sha256 over everything the memory says, not where it lies.
+
+        Raises:
+            DamagedStateError: a record is not what was written.
+            DamagedCorpusError: a row is not.
+        """
+        digest = hashlib.sha256()
+        for deposit in self.deposits():
+            digest.update(repr(deposit).encode("utf-8", "surrogatepass"))
+            for position in self.states_of(deposit.id):
+                record = self.read_state(deposit.id, position)
+                if record is not None:
+                    for part in (record.state, record.tau, record.token_ids, record.suffix_array):
+                        digest.update(part.tobytes())
+                    digest.update(position.to_bytes(8, "little") + record.content_hash)
+        for entry in self.iter_keys():
+            digest.update(entry.deposit_id.to_bytes(8, "little") + entry.keys.tobytes())
+        for semantic in self.semantic_states():
+            if isinstance(semantic, DamagedCorpusError):
+                raise semantic
+            said = (
+                semantic.group,
+                semantic.alpha,
+                semantic.num_deposits,
+                semantic.last_deposit_id,
+                semantic.num_tokens,
+            )
+            digest.update(repr(said).encode("utf-8", "surrogatepass"))
+            digest.update(semantic.recurrent.tobytes() + semantic.decay_time.tobytes())
+        digest.update(repr((self.prototypes(), self.emergent())).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def _locate(self, deposit_id: int, position: int | None) -> tuple[Location, bytes] | None:
+        place = self._catalogue.place_of(deposit_id, position)
+        if place is False:
+            raise CorpusError("this deposit is no longer in the memory", given=deposit_id, hint="ask again")
+        return None if place is True else place
