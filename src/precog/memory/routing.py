@@ -19,6 +19,7 @@ __all__ = ["TEMPERATURE", "THRESHOLD", "Route", "nearest_domains", "probe", "rou
 
 THRESHOLD = 0.2
 TEMPERATURE = 0.12
+_UNIT_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def route(
     """Route one key, of unit norm; of several windows, pass their `mean_key`.
 
     Raises:
-        InputError: the key has another width, or temperature or threshold are out of their ranges.
+        InputError: as `route_all`.
     """
     return route_all(key[None], prototypes, temperature=temperature, threshold=threshold)[0]
 
@@ -69,7 +70,7 @@ def route_all(
         threshold: from 0 to 1; a nearest sub-cluster less probable than this gives way to `OTHERS`.
 
     Raises:
-        InputError: keys of another width, or temperature or threshold out of their ranges.
+        InputError: keys of another width or norm, or temperature or threshold out of their ranges.
     """
     _check(keys, prototypes, temperature, threshold)
     nearest = nearest_domains(keys, prototypes)
@@ -77,7 +78,7 @@ def route_all(
     rows_of = [np.array(prototypes.rows_of(domain), dtype=np.int64) for domain in prototypes.domains]
     return [
         _routed(products[number, rows_of[m]], rows_of[m], prototypes, m, temperature, threshold)
-        for number, m in enumerate(nearest)
+        for number, m in enumerate(nearest.tolist())
     ]
 
 
@@ -114,7 +115,7 @@ def probe(key: Float32[np.ndarray, " E"], prototypes: Prototypes, n: int) -> lis
     A sub-cluster is as near as its prototype; a domain's group of all others as near as the domain's own.
 
     Raises:
-        InputError: the key has another width, or n is no positive number.
+        InputError: the key has another width or norm, or n is no positive number.
     """
     if n < 1:
         raise InputError("a question is searched in at least one group", given=n, expected="≥ 1")
@@ -160,6 +161,8 @@ def _check(keys: Float32[np.ndarray, "N E"], prototypes: Prototypes, temperature
         raise InputError(
             "this key is not of the prototypes' width", given=keys.shape[1], expected=prototypes.domain_keys.shape[1]
         )
+    if not (np.abs(np.linalg.norm(keys, axis=1) - 1) < _UNIT_TOLERANCE).all():
+        raise InputError("a key to be routed is a unit vector")
     if not (math.isfinite(temperature) and temperature > 0):
         raise InputError("the routing temperature is a positive number", given=temperature)
     if not 0 <= threshold <= 1:
