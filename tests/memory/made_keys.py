@@ -40,7 +40,9 @@ def unit(keys: np.ndarray) -> np.ndarray:
     return (keys / np.linalg.norm(keys, axis=-1, keepdims=True)).astype(np.float32)
 
 
-def random_prototypes(seed: int, per_domain: tuple[int, ...] = (3, 1, 4, 0, 10), dim: int = DIM) -> Prototypes:
+def random_prototypes(
+    seed: int, per_domain: tuple[int, ...] = (3, 1, 4, 0, 10), *, with_members: bool = True
+) -> Prototypes:
     generator = np.random.default_rng(seed)
     subclusters = tuple(
         SubCluster(domain, f"group {number}", "A" if number % 2 else "B")
@@ -49,11 +51,11 @@ def random_prototypes(seed: int, per_domain: tuple[int, ...] = (3, 1, 4, 0, 10),
     )
     return Prototypes(
         DOMAINS,
-        unit(generator.normal(size=(len(DOMAINS), dim))),
+        unit(generator.normal(size=(len(DOMAINS), DIM))),
         subclusters,
-        unit(generator.normal(size=(len(subclusters), dim))),
+        unit(generator.normal(size=(len(subclusters), DIM))),
         CountingEncoder.fingerprint,
-        tuple((number, number + 1) for number in range(len(subclusters))),
+        tuple((number, number + 1) if with_members else () for number in range(len(subclusters))),
     )
 
 

@@ -128,6 +128,20 @@ def test_every_group_is_probed_in_the_end() -> None:
     assert set(probe(keys(1)[0], prototypes, 10**6)) == everything
 
 
+def test_groups_are_probed_by_what_they_hold() -> None:
+    prototypes = random_prototypes(5)
+    key = keys(1)[0]
+    held = [("factual", "group 2"), ("social", OTHERS), ("temporal", "group 0")]
+    means = dict(zip(held, unit(np.stack([key - 0.1, key, -key])), strict=True))
+    assert probe(key, prototypes, 9, means) == [("social", OTHERS), ("factual", "group 2"), ("temporal", "group 0")]
+    assert probe(key, prototypes, 1, means) == [("social", OTHERS)]
+    assert probe(key, prototypes, 9, {}) == []
+    with pytest.raises(InputError, match=r"no such group.*musical ▸ drums"):
+        probe(key, prototypes, 9, {("musical", "drums"): key})
+    with pytest.raises(InputError, match="width"):
+        probe(key, prototypes, 9, {("social", OTHERS): unit(np.ones(3))})
+
+
 def test_what_cannot_be_routed_is_one_clear_line() -> None:
     prototypes = random_prototypes(6)
     key = keys(1)[0]

@@ -18,7 +18,7 @@ from precog.evaluate.utterances import read_spoken
 from precog.figures import MapPanel, memory_map
 from precog.memory.keyed import sklearn_part
 from precog.memory.projection import project
-from precog.memory.routing import TEMPERATURE, THRESHOLD
+from precog.memory.routing import FITTED_TEMPERATURE, THRESHOLD
 
 
 def clusters(
@@ -34,7 +34,7 @@ def clusters(
         int | None, typer.Option(metavar="N", help="Most utterances routed; as per mission when left out.", min=1)
     ] = None,
     subclusters: Annotated[int, typer.Option(metavar="N", help="Sub-clusters per domain.", min=1)] = 10,
-    temperature: Annotated[float, typer.Option(metavar="T", help="Of the routing probability.")] = TEMPERATURE,
+    temperature: Annotated[float, typer.Option(metavar="T", help="Of the routing probability.")] = FITTED_TEMPERATURE,
     threshold: Annotated[
         float, typer.Option(metavar="P", help="Less probable texts go to the others.", min=0.0, max=1.0)
     ] = THRESHOLD,

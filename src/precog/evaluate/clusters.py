@@ -20,7 +20,7 @@ from precog.memory.emergent import LEAST_MEMBERS, Candidate, find_emergent
 from precog.memory.fit import FitSettings, fit
 from precog.memory.keyed import Keyed
 from precog.memory.prototypes import Prototypes, from_seeds, mean_key
-from precog.memory.routing import TEMPERATURE, THRESHOLD, Route, route_all
+from precog.memory.routing import FITTED_TEMPERATURE, THRESHOLD, Route, route_all
 
 __all__ = ["ClusterReport", "ClusterSettings", "DomainReport", "evaluate_clusters", "sample_spoken"]
 
@@ -46,7 +46,7 @@ class ClusterSettings:
     limit: int | None = None
     least_words: int = 5
     subclusters: int = 10
-    temperature: float = TEMPERATURE
+    temperature: float = FITTED_TEMPERATURE
     threshold: float = THRESHOLD
     least_members: int = LEAST_MEMBERS
     seed: int = 0

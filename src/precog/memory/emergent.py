@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Float32, Float64, Int
 
 from precog.errors import InputError
 from precog.memory.domains import Kind, SubCluster
@@ -16,9 +16,11 @@ from precog.memory.keyed import Keyed, sklearn_part
 from precog.memory.naming import kind_of, name_groups
 from precog.memory.prototypes import Prototypes, mean_key
 
-__all__ = ["LEAST_MEMBERS", "Candidate", "dense_groups", "find_emergent", "promote"]
+__all__ = ["LEAST_COHESION", "LEAST_MEMBERS", "Candidate", "dense_groups", "find_emergent", "promote"]
 
 LEAST_MEMBERS = 20
+LEAST_COHESION = 0.55
+"""What HDBSCAN finds falls into two heaps, about something (0.65 to 0.86) and about nothing (0.38 to 0.45)."""
 _MOST_AXES = 15
 _NEIGHBOURS = 5
 
@@ -64,6 +66,8 @@ def find_emergent(
 ) -> list[Candidate]:
     """The dense groups among a domain's others, the largest first; the same whatever the order of the rows.
 
+    Dense is what HDBSCAN takes for it and is about one thing: of a mean inner product with its mean of at least 0.55.
+
     Args:
         others: the domain's deposits that were routed to `OTHERS`.
         domain: that they belong to.
@@ -81,15 +85,29 @@ def find_emergent(
         return []
     others = others.take(np.argsort(others.ids, kind="stable"))
     labels = dense_groups(others.keys, least_members)
-    groups = [others.take(np.flatnonzero(labels == label)) for label in range(labels.max() + 1)]
-    scattered = [others.texts[row] for row in np.flatnonzero(labels < 0)]
+    groups, scattered = [], [others.texts[row] for row in np.flatnonzero(labels < 0)]
+    for label in range(labels.max() + 1):
+        group = others.take(np.flatnonzero(labels == label))
+        if _cohesion(group.keys) >= LEAST_COHESION:
+            groups.append(group)
+        else:
+            scattered += group.texts
     names = name_groups([group.texts for group in groups], [*scattered, *rest], taken)
-    found = []
-    for group, name in zip(groups, names, strict=True):
-        key = mean_key(group.keys)
-        cohesion = float((group.keys.astype(np.float64) @ key.astype(np.float64)).mean())
-        found.append(Candidate(domain, name, kind_of(group.days, others.days), group.ids, key, cohesion))
-    return found
+    return [
+        Candidate(
+            domain,
+            name,
+            kind_of(group.days, others.days),
+            group.ids,
+            mean_key(group.keys),
+            _cohesion(group.keys),
+        )
+        for group, name in zip(groups, names, strict=True)
+    ]
+
+
+def _cohesion(keys: Float32[np.ndarray, "N E"]) -> float:
+    return float((keys.astype(np.float64) @ mean_key(keys).astype(np.float64)).mean())
 
 
 def promote(prototypes: Prototypes, candidate: Candidate, name: str | None = None) -> Prototypes:
@@ -106,19 +124,34 @@ def dense_groups(keys: Float32[np.ndarray, "N E"], least_members: int) -> Int[np
     """HDBSCAN's groups, numbered from 0 by falling size, then by first row; -1 for what lies in none.
 
     On the principal axes (at most 15): among hundreds of them every distance is much like every other. The leaves of
-    its tree are taken, not its most lasting branches, which of conversations tend to be one that holds nearly all.
+    its tree are taken, not its most lasting branches, which of conversations tend to be one that holds nearly all. Its
+    tree does not branch where a single group lies in scatter; then its core is taken, and all that lie as near to the
+    core's mean as the core itself.
 
     Raises:
         UsageError: scikit-learn is not installed.
     """
     num_axes = min(_MOST_AXES, len(keys) - 1, keys.shape[1])
     points = sklearn_part("decomposition").PCA(num_axes, svd_solver="full").fit_transform(keys.astype(np.float64))
-    labels = (
-        sklearn_part("cluster")
-        .HDBSCAN(least_members, min_samples=min(_NEIGHBOURS, least_members), cluster_selection_method="leaf", copy=True)
-        .fit_predict(points)
+    labels = _hdbscan(points, least_members, is_one=False)
+    if (labels >= 0).any():
+        return numbered_by_size(labels)
+    core = _hdbscan(points, least_members, is_one=True) >= 0
+    if core.any():
+        nearness = keys.astype(np.float64) @ mean_key(keys[core]).astype(np.float64)
+        labels[nearness >= nearness[core].min()] = 0
+    return labels
+
+
+def _hdbscan(points: Float64[np.ndarray, "N D"], least_members: int, *, is_one: bool) -> Int[np.ndarray, " N"]:
+    model = sklearn_part("cluster").HDBSCAN(
+        least_members,
+        min_samples=min(_NEIGHBOURS, least_members),
+        cluster_selection_method="eom" if is_one else "leaf",
+        allow_single_cluster=is_one,
+        copy=True,
     )
-    return numbered_by_size(np.asarray(labels, dtype=np.int64))
+    return np.asarray(model.fit_predict(points), dtype=np.int64)
 
 
 def numbered_by_size(labels: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:

@@ -34,9 +34,10 @@ class FitSettings:
 
     Attributes:
         method: "kmeans" gives every deposit of a domain a group, "hdbscan" only those that lie densely.
-        per_domain: J, sub-clusters per domain; None to choose by silhouette (k-means) or by density (HDBSCAN).
+        per_domain: J, sub-clusters per domain, fewer where it has not deposits enough; None to choose by silhouette
+            (k-means) or by density (HDBSCAN).
         most_per_domain: J_max, the most that are chosen.
-        least_members: deposits per sub-cluster that a domain must have to be fitted, and the least of a dense group.
+        least_members: deposits that a domain must have for each of its sub-clusters, and the least of a dense group.
         seed: of k-means' starting points.
         free_domains: domains too are fitted to the deposits, by k-means, and named from their texts; otherwise they
             stay as they are and each deposit goes to the nearest.
@@ -71,7 +72,7 @@ def fit(deposits: Keyed, base: Prototypes, settings: FitSettings = FitSettings()
     """Prototypes with the sub-clusters of these deposits; the same whatever the order of the rows.
 
     A domain that has too few deposits for one group of `least_members` (or, under HDBSCAN, no dense group) keeps the
-    sub-clusters it has in ``base``.
+    sub-clusters of seeds that it has in ``base``. Those that were fitted or promoted before are not kept.
 
     Args:
         deposits: of one memory.
@@ -101,10 +102,10 @@ def fit(deposits: Keyed, base: Prototypes, settings: FitSettings = FitSettings()
         labels = _groups(own.keys, settings)
         groups = [own.take(np.flatnonzero(labels == label)) for label in range(labels.max(initial=-1) + 1)]
         if not groups:
-            for row in base.rows_of(domain) if domain in base.domains else []:
+            for row in _of_seeds(base, domain):
                 subclusters.append(base.subclusters[row])
                 keys.append(base.keys[row])
-                members.append(base.members[row])
+                members.append(())
             continue
         unheld = [own.texts[row] for row in np.flatnonzero(labels < 0)]
         called = name_groups([group.texts for group in groups], unheld)
@@ -114,6 +115,12 @@ def fit(deposits: Keyed, base: Prototypes, settings: FitSettings = FitSettings()
             members.append(group.ids)
     stacked = np.stack(keys) if keys else np.zeros((0, base.keys.shape[1]), np.float32)
     return Prototypes(names, domain_keys, tuple(subclusters), stacked, base.encoder_fingerprint, tuple(members))
+
+
+def _of_seeds(base: Prototypes, domain: str) -> list[int]:
+    """Rows of the domain that no deposit had a part in: others could be of some that are forgotten since."""
+    rows = base.rows_of(domain) if domain in base.domains else []
+    return [row for row in rows if not base.members[row]]
 
 
 def _free_domains(
@@ -137,7 +144,7 @@ def _groups(keys: Float32[np.ndarray, "N E"], settings: FitSettings) -> Int[np.n
         labels[labels >= settings.most_per_domain] = -1
         return labels
     if settings.per_domain is not None:
-        return _kmeans(keys, settings.per_domain, settings.seed)
+        return _kmeans(keys, min(settings.per_domain, len(keys) // settings.least_members), settings.seed)
     return _chosen(keys, settings)
 
 
