@@ -8,8 +8,6 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32, Int
 
-from precog.errors import InputError
-
 __all__ = ["separation", "separation_loop"]
 
 _BLOCK_ROWS = 512
@@ -33,12 +31,7 @@ def separation(
 
     Returns:
         None where no two points share a group, all share one, or those of a group are all the same.
-
-    Raises:
-        InputError: points and labels differ in number.
     """
-    if len(points) != len(labels):
-        raise InputError("each point has a group", given=f"{len(points)} points, {len(labels)} groups")
     wide = points.astype(np.float64)
     squares = np.einsum("nd,nd->n", wide, wide)
     within = between = 0.0
@@ -69,7 +62,7 @@ def separation_loop(
         squared = sum((x - y) ** 2 for x, y in pair)
         length = math.sqrt(squared) if distance == "euclidean" else squared / 2
         (within if labels[a] == labels[b] else between).append(length)
-    return _ratio(sum(within), len(within), sum(between), len(between))
+    return _ratio(math.fsum(within), len(within), math.fsum(between), len(between))
 
 
 def _ratio(within: float, num_within: int, between: float, num_between: int) -> float | None:

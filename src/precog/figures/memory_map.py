@@ -135,6 +135,7 @@ def _draw(axis: "Axes", panel: MapPanel) -> None:
 
 
 def _short(name: str) -> str:
-    """A name as a label, never taken for markup of formulas."""
+    """A name as a label, never taken for a formula, nor, from a leading underscore, for one that nobody is to see."""
     name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    return name.replace("$", r"\$")
+    name = name.replace("$", r"\$")
+    return f" {name}" if name.startswith("_") else name
