@@ -49,7 +49,10 @@ def test_json_is_one_object_and_the_map_is_drawn(
     for domain in report["domains"].values():
         keys = {"n", "built_from", "ratio", "cosine_ratio", "random_ratio", "others", "subclusters", "emergent"}
         assert set(domain) == keys
-    assert report["plot"] == str(plot)
+    assert report["plot"]["file"] == str(plot)
+    assert set(report["plot"]["ratios"]) == set(report["domains"])
+    for name, ratio in report["plot"]["ratios"].items():
+        assert (ratio is None) == (report["domains"][name]["ratio"] is None)
     assert "<svg" in plot.read_text(encoding="utf-8")
 
 

@@ -145,6 +145,7 @@ def test_transcripts_are_read_plain_and_packed(tmp_path: Path) -> None:
         (b'{"mission": "", "text": "a"}', "line 1"),
         (b'{"mission": "a", "text": 7}', "line 1"),
         (b'{"mission": "a", "speaker": 7, "text": "x"}', "line 1"),
+        (b'{"mission": "a", "text": "x \\ud800"}', "line 1"),
         (b"\xff\xfe\x00", "damaged"),
         (gzip.compress(LINE.encode())[:-9], "damaged"),
         (gzip.compress(LINE.encode())[:12] + b"xxxxxxxxxxxxxxxxxxx", "damaged|cannot be read"),

@@ -68,6 +68,8 @@ def changed(change: str) -> object:
             social[0]["seeds"] = []
         case "an empty seed":
             social[0]["seeds"][1] = "  "
+        case "half a character":
+            social[0]["seeds"][1] = "a \ud800"
         case "a seed that is a number":
             social[0]["seeds"][1] = 7
         case "a kind of another name":
@@ -101,6 +103,7 @@ def changed(change: str) -> object:
         ("an empty domain", "social"),
         ("no seeds", r"social, entry 1 \(one\)"),
         ("an empty seed", r"social, entry 1 \(one\), seed 2"),
+        ("half a character", r"social, entry 1 \(one\), seed 2"),
         ("a seed that is a number", r"social, entry 1 \(one\), seed 2"),
         ("a kind of another name", "social, entry 1"),
         ("a kind that is a list", "social, entry 1"),

@@ -158,7 +158,9 @@ def test_nothing_to_fit_and_foreign_keys_are_refused() -> None:
     with pytest.raises(InputError, match="nothing to fit"):
         fit(keyed.take([]), BASE)
     with pytest.raises(InputError, match="width"):
-        fit(Keyed((1,), np.ones((1, 3), np.float32), ("a",), (None,)), BASE)
+        fit(Keyed((1,), unit(np.ones((1, 3))), ("a",), (None,)), BASE)
+    with pytest.raises(InputError, match="unit vector"):
+        Keyed((1,), np.ones((1, 3), np.float32), ("a",), (None,))
     with pytest.raises(InputError, match="an id, a key, a text and a day"):
         Keyed((1, 1), keyed.keys[:2], ("a", "b"), (None, None))
     with pytest.raises(InputError, match="an id, a key, a text and a day"):

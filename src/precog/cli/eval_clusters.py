@@ -63,10 +63,9 @@ def clusters(
     with _Encoding() as bar:
         loaded = load_encoder(resolve({"encoder": encoder}).encoder)
         report = evaluate_clusters(spoken, loaded, settings, bar.advance)
-    if plot is not None:
-        _draw(report, plot)
+    drawn = None if plot is None else {"file": str(plot), "ratios": _draw(report, plot)}
     if as_json:
-        print_json({**report.to_json(), "plot": None if plot is None else str(plot)})
+        print_json({**report.to_json(), "plot": drawn})
     else:
         _print(report, plot)
     return 0
@@ -85,12 +84,15 @@ class _Encoding(Bar):
         self._bar.update(self._task, description=description, completed=done, total=total)
 
 
-def _draw(report: ClusterReport, path: Path) -> None:
-    panels = []
+def _draw(report: ClusterReport, path: Path) -> dict[str, float | None]:
+    """Draw the map; the domains' inter / intra ratios on it, which flatter: t-SNE pulls apart what it draws."""
+    panels, ratios = [], {}
     for domain in report.domains:
         points = project(report.keys[domain.rows], seed=report.settings.seed)
         panels.append(MapPanel(domain.name, points, domain.labels, _outlines(domain)))
+        ratios[domain.name] = domain.ratio_of(points)
     memory_map(panels, path, title=f"{report.settings.held_out}, routed to sub-clusters built from other missions")
+    return ratios
 
 
 def _outlines(domain: DomainReport) -> dict[str, list[int]]:

@@ -91,6 +91,13 @@ class DomainReport:
     emergent: tuple[Candidate, ...]
     num_built_from: int
 
+    def ratio_of(self, points: Float32[np.ndarray, "n D"]) -> float | None:
+        """Inter / intra of Euclidean distances between other points for the same utterances, such as those of a map."""
+        names = list(self.counts)
+        settled = [place for place, label in enumerate(self.labels) if label is not None]
+        numbers = np.array([names.index(self.labels[place] or "") for place in settled], dtype=np.int64)
+        return separation(points[settled], numbers)
+
     def to_json(self) -> dict[str, object]:
         """Counts and ratios; of the groups that emerge, name and size."""
         return {

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 from precog.errors import InputError
 
 __all__ = ["Spoken", "read_spoken"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which JSON can spell and nothing can encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,9 @@ def _lines(text: str, path: Path) -> Iterator[Spoken]:
             raise InputError("a line of the transcripts is no JSON", given=f"{path}, line {number}") from error
         table = entry if isinstance(entry, dict) else {}
         mission, speaker, said = table.get("mission"), table.get("speaker") or "", table.get("text")
-        if not (isinstance(mission, str) and mission and isinstance(speaker, str) and isinstance(said, str)):
+        if not (isinstance(mission, str) and mission and isinstance(speaker, str) and isinstance(said, str)) or (
+            _SURROGATE.search(f"{mission}{speaker}{said}")
+        ):
             raise InputError(
                 "a line of the transcripts is of another form",
                 given=f"{path}, line {number}",

@@ -6,6 +6,7 @@ and is worth a summary. The sentences are seeds: prototypes are made of them unt
 """
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -22,6 +23,7 @@ Kind = Literal["A", "B"]
 KINDS: tuple[Kind, ...] = ("A", "B")
 _BUNDLED = Path(__file__).with_name("seeds.json")
 _VERSION = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which JSON can spell and nothing can encode
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def _subcluster(entry: object, domain: str, place: str) -> SubCluster:
     place = f"{place} ({table['name']})"
     seeds = _list(table["seeds"], place)
     for number, seed in enumerate(seeds, start=1):
-        if not isinstance(seed, str) or not seed.strip():
+        if not isinstance(seed, str) or not seed.strip() or _SURROGATE.search(seed):
             raise InputError("a seed is a sentence", given=f"{place}, seed {number}", expected="a text, not empty")
     return SubCluster(domain, table["name"], table["kind"], tuple(cast(list[str], seeds)))
 

@@ -12,7 +12,7 @@ from jaxtyping import Float32, Float64, Int
 
 from precog.errors import InputError
 from precog.memory.domains import Kind, SubCluster
-from precog.memory.keyed import Keyed, sklearn_part
+from precog.memory.keyed import Keyed, one_thread, sklearn_part
 from precog.memory.naming import kind_of, name_groups
 from precog.memory.prototypes import Prototypes, mean_key
 
@@ -132,7 +132,8 @@ def dense_groups(keys: Float32[np.ndarray, "N E"], least_members: int) -> Int[np
         UsageError: scikit-learn is not installed.
     """
     num_axes = min(_MOST_AXES, len(keys) - 1, keys.shape[1])
-    points = sklearn_part("decomposition").PCA(num_axes, svd_solver="full").fit_transform(keys.astype(np.float64))
+    with one_thread():
+        points = sklearn_part("decomposition").PCA(num_axes, svd_solver="full").fit_transform(keys.astype(np.float64))
     labels = _hdbscan(points, least_members, is_one=False)
     if (labels >= 0).any():
         return numbered_by_size(labels)
@@ -151,7 +152,8 @@ def _hdbscan(points: Float64[np.ndarray, "N D"], least_members: int, *, is_one: 
         allow_single_cluster=is_one,
         copy=True,
     )
-    return np.asarray(model.fit_predict(points), dtype=np.int64)
+    with one_thread():
+        return np.asarray(model.fit_predict(points), dtype=np.int64)
 
 
 def numbered_by_size(labels: Int[np.ndarray, " N"]) -> Int[np.ndarray, " N"]:

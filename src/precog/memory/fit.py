@@ -5,8 +5,6 @@ after forgetting, fit again on what is left: the result is that of a memory that
 same seed). `Prototypes.members` tells which groups a deposit lay in, for whoever only drops those.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +14,7 @@ from jaxtyping import Float32, Int
 from precog.errors import InputError
 from precog.memory.domains import SubCluster
 from precog.memory.emergent import dense_groups, numbered_by_size
-from precog.memory.keyed import Keyed, sklearn_part
+from precog.memory.keyed import Keyed, one_thread, sklearn_part
 from precog.memory.naming import kind_of, name_groups
 from precog.memory.prototypes import Prototypes, mean_key
 from precog.memory.routing import nearest_domains
@@ -157,7 +155,7 @@ def _chosen(keys: Float32[np.ndarray, "N E"], settings: FitSettings) -> Int[np.n
         labels = _kmeans(keys, count, settings.seed)
         if not 2 <= labels.max() + 1 < len(keys):
             continue
-        with _one_thread():
+        with one_thread():
             score = sklearn_part("metrics").silhouette_score(
                 keys, labels, metric="cosine", sample_size=sample, random_state=settings.seed
             )
@@ -169,16 +167,6 @@ def _chosen(keys: Float32[np.ndarray, "N E"], settings: FitSettings) -> Int[np.n
 def _kmeans(keys: Float32[np.ndarray, "N E"], count: int, seed: int) -> Int[np.ndarray, " N"]:
     """Groups numbered by falling size; no more of them than there are different keys."""
     count = min(count, len(np.unique(keys, axis=0)))
-    with _one_thread():
+    with one_thread():
         model = sklearn_part("cluster").KMeans(count, n_init=_STARTS, random_state=seed % 2**32)
         return numbered_by_size(np.asarray(model.fit_predict(keys.astype(np.float64)), dtype=np.int64))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums over threads come out in any order, and with them the last bits and now and then a label."""
-    sklearn_part("cluster")
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-    with threadpool_limits(limits=1):
-        yield

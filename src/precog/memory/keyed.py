@@ -1,7 +1,8 @@
 """Deposits as clustering sees them: ids, keys, texts and days, row by row."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -10,7 +11,9 @@ from jaxtyping import Float32, Int
 
 from precog.errors import InputError, UsageError
 
-__all__ = ["Keyed", "sklearn_part"]
+__all__ = ["Keyed", "one_thread", "sklearn_part"]
+
+_UNIT_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +33,16 @@ class Keyed:
     days: tuple[datetime.date | None, ...]
 
     def __post_init__(self) -> None:
-        """Checks that the columns are of one length and the ids differ.
+        """Checks that the columns are of one length, the ids differ, and the keys are unit vectors.
 
         Raises:
-            InputError: they are not.
+            InputError: they do not.
         """
         lengths = [len(self.ids), len(self.keys), len(self.texts), len(self.days)]
         if len(set(lengths)) != 1 or len(set(self.ids)) != len(self.ids):
             raise InputError("deposits to be clustered need an id, a key, a text and a day each", given=lengths)
+        if not (np.abs(np.linalg.norm(self.keys, axis=1) - 1) < _UNIT_TOLERANCE).all():
+            raise InputError("the key of a deposit to be clustered is a unit vector")
 
     def take(self, rows: Sequence[int] | Int[np.ndarray, " n"]) -> "Keyed":
         """Some of them, in the order given."""
@@ -62,3 +67,13 @@ def sklearn_part(name: str) -> ModuleType:
     except ImportError as error:
         hint = "pip install 'precog-ssm[memory]'"
         raise UsageError("clustering needs a package that is not installed", given="scikit-learn", hint=hint) from error
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside, scikit-learn adds in one order: over threads the last bits would differ, and with them a label or two."""
+    sklearn_part("base")
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    with threadpool_limits(limits=1):
+        yield

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.errors import InputError
-from precog.memory.keyed import sklearn_part
+from precog.memory.keyed import one_thread, sklearn_part
 
 __all__ = ["Projection", "project"]
 
@@ -36,10 +36,12 @@ def project(
         return np.stack([np.arange(len(keys)), np.zeros(len(keys))], axis=1).astype(np.float32)
     wide = keys.astype(np.float64)
     if method == "pca" or len(keys) < _LEAST_FOR_TSNE:
-        points = sklearn_part("decomposition").PCA(2, svd_solver="full").fit_transform(wide)
+        with one_thread():
+            points = sklearn_part("decomposition").PCA(2, svd_solver="full").fit_transform(wide)
         return np.asarray(points, dtype=np.float32)
     perplexity = min(_PERPLEXITY, (len(keys) - 1) / 3)
     model = sklearn_part("manifold").TSNE(
         2, perplexity=perplexity, metric="cosine", init="pca", random_state=seed % 2**32, n_jobs=1
     )
-    return np.asarray(model.fit_transform(wide), dtype=np.float32)
+    with one_thread():
+        return np.asarray(model.fit_transform(wide), dtype=np.float32)
