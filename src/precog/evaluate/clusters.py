@@ -5,6 +5,7 @@ to them, and for each domain it is told how far apart its groups lie, how many f
 those. The paper's taxonomy and its labels were made by another language model; here nothing but the keys decides.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,10 @@ class ClusterSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} is out of its range", given=value, expected=f"≥ {least}")
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise InputError("the routing temperature is a positive number", given=self.temperature)
+        if not 0 <= self.threshold <= 1:
+            raise InputError("the routing threshold is a probability", given=self.threshold, expected="from 0 to 1")
 
 
 @dataclass(frozen=True, eq=False)
