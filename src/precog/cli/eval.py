@@ -10,6 +10,7 @@ from rich.table import Table
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
+from precog.cli.eval_clusters import clusters
 from precog.cli.output import err, human_seconds, out, print_json
 from precog.config import resolve
 from precog.engine.grounded import GroundedSettings
@@ -87,6 +88,9 @@ def squad(
     else:
         _print_report(report)
     return 0
+
+
+app.command()(clusters)
 
 
 def _print_report(report: dict[str, object]) -> None:

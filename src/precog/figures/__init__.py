@@ -3,5 +3,6 @@
 from precog.figures.canvas import check_target
 from precog.figures.horizon import horizon
 from precog.figures.loss import loss_curve
+from precog.figures.memory_map import MapPanel, memory_map
 
-__all__ = ["check_target", "horizon", "loss_curve"]
+__all__ = ["MapPanel", "check_target", "horizon", "loss_curve", "memory_map"]

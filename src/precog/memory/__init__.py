@@ -1,1 +1,1 @@
-"""Conversations that last: utterances ▸ chunks with headers ▸ deposits in a user's memory."""
+"""A memory of conversations: what was said, kept as states that are found by domain and by what they mean."""
