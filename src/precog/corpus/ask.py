@@ -15,7 +15,8 @@ from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
 from precog.corpus.corpus import ModelChoice, StateReader, open_model
 from precog.corpus.search import Found, Searcher, SearchResult, check_question
-from precog.engine.grounded import GroundedSettings, Source
+from precog.engine.grounded import GroundedSettings
+from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.sampling import Sampling
 from precog.engine.templates import question_segment

@@ -12,12 +12,12 @@ from precog.backbones.gates import Gates
 from precog.backbones.reading import reading_ids
 from precog.backbones.tenns.checkpoint import load_model, weights_digest
 from precog.backbones.tenns.config import TennsConfig
-from precog.backbones.tenns.gates import read_gates
+from precog.backbones.tenns.gates import read_decay, read_gates
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel, build
 from precog.backbones.tenns.packed import is_packed, load_packed
 from precog.backbones.tenns.step import model_step
 from precog.errors import BoundaryError, InputError, ModelError, StateError
-from precog.state import State, StateBatch, StateSpec, foreign
+from precog.state import Decay, State, StateBatch, StateSpec, foreign
 from precog.text.tokenizer import Tokenizer
 
 MAX_PASS_TOKENS = 4096  # a longer reading is cut into passes, live states in between, so that memory stays bounded
@@ -285,6 +285,10 @@ class TennsBackbone:
             InputError: no token, or an id that does not exist.
         """
         return Gates(*read_gates(self.model, self._tokens([token_ids])[0], self.dtype))
+
+    def decay(self) -> Decay:
+        """The decay rates λ: a text with the time τ leaves exp(λτ) of what was read before it."""
+        return read_decay(self.model, self.fingerprint)
 
     def _after(
         self, batch: StateBatch, recurrent: Tensor, tail: Tensor, decay_time: Tensor, num_tokens: int

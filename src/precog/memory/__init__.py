@@ -1,0 +1,1 @@
+"""SMC: a memory that lasts, of conversations (paper §5)."""
