@@ -15,7 +15,7 @@ from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, OnToken, answer_inject, answer_mixture
 from precog.engine.replay import replay
 from precog.errors import StateError, UsageError
-from precog.state import RENORMS, Composition, Renorm, State, compose, softmax_weights, with_baseline
+from precog.state import RENORMS, Composition, State, compose, softmax_weights, with_baseline
 from precog.state import RULES as STATE_RULES
 
 RULES = (*STATE_RULES, "mix", "replay")
@@ -34,7 +34,7 @@ class Composing:
 
     rule: str = "mean"
     temperature: float = 1.0
-    renorm: Renorm = "none"
+    renorm: str = "none"
     baseline_share: float = 0.0
 
     def __post_init__(self) -> None:

@@ -8,7 +8,6 @@ so is every answer drawn from it. The one exact case is a single member. Rules t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from precog.errors import ForeignStateError, StateError, UsageError
 from precog.state.batch import StateBatch
@@ -18,8 +17,7 @@ from precog.state.rules import concatenated, permuted, renormed
 from precog.state.state import State
 
 RULES = ("mean", "concat", "permute")
-Renorm = Literal["none", "layer"]
-RENORMS: tuple[Renorm, ...] = ("none", "layer")
+RENORMS = ("none", "layer")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def compose(
     *,
     rule: str = "mean",
     temperature: float = 1.0,
-    renorm: Renorm = "none",
+    renorm: str = "none",
     decay: Decay | None = None,
 ) -> Composition:
     """Combine boundary states into one; the inputs stay as they are.

@@ -59,9 +59,16 @@ class Decay:
         return torch.polar(radius, self.frequencies.double() * time)
 
     def coordinates(self, state: State) -> Coordinates:
-        """The state's reals, FP64, by the coordinate they belong to."""
+        """The state's reals, FP64, by the coordinate they belong to.
+
+        Raises:
+            StateError: they are of another number than the rates ask for.
+        """
         reals = state.recurrent.double()
         layers, count = self.rates.shape
+        size = reals.shape[1]
+        if reals.shape[0] != layers or (size % count if self.frequencies is None else size != 2 * count):
+            raise StateError("a state does not fit the model's rates", given=state, expected=f"{layers} × {count} λ")
         if self.frequencies is None:
             return reals.view(layers, count, -1)
         return torch.complex(reals[:, :count], reals[:, count:])[..., None]
