@@ -40,6 +40,9 @@ class Composing:
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise UsageError("--compose: no such rule", given=self.rule, expected=", ".join(RULES))
+        if not 0 < self.temperature < float("inf"):
+            given = self.temperature
+            raise UsageError("--compose-temperature is out of range", given=given, expected="a number above 0")
         if self.renorm not in RENORMS:
             raise UsageError("--compose-renorm: no such choice", given=self.renorm, expected=", ".join(RENORMS))
         if self.renorm != "none" and self.rule not in STATE_RULES:
