@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from precog.backbones.tenns import backbone as backbone_module
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.engine import trajectory
+from precog.engine.trajectory import read_piecewise
 from precog.errors import BoundaryError, InputError, StateError, UsageError
 from precog.memory.dial import Dial, joint_positions
 from precog.state import LayerSubset, codec_named
@@ -71,6 +73,38 @@ def test_recall_from_any_position_equals_reading_the_prefix_again(model, chunk, 
         assert state.num_tokens == alone.num_tokens
         torch.testing.assert_close(state.decay_time, alone.decay_time, rtol=1e-4, atol=1e-4)
     same(states[-1], model.encode_chunks([chunk])[0])
+    for state, piecewise in zip(states, read_piecewise(model, chunk, positions), strict=True):
+        torch.testing.assert_close(state.recurrent, piecewise.recurrent, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state.decay_time, piecewise.decay_time, rtol=1e-4, atol=1e-4)
+        assert (state.num_tokens, state.is_live) == (piecewise.num_tokens, piecewise.is_live)
+        if state.is_live:
+            torch.testing.assert_close(state.tail, piecewise.tail, rtol=1e-4, atol=1e-5)
+
+
+def test_chunks_too_long_for_one_pass_are_read_piece_by_piece(monkeypatch):
+    model = backbone()
+    chunk = np.random.default_rng(3).integers(3, 32_000, 20).tolist()
+    in_one = trajectory(model, chunk, (7, 13, 20))
+    monkeypatch.setattr(backbone_module, "MAX_PASS_TOKENS", 16)
+    assert model.states_along(model.reading(chunk), [8, 14, 21]) is None
+    for state, other in zip(trajectory(model, chunk, (7, 13, 20)), in_one, strict=True):
+        torch.testing.assert_close(state.recurrent, other.recurrent, rtol=1e-4, atol=1e-5)
+    same(trajectory(model, chunk, (7, 20))[-1], model.encode_chunks([chunk])[0])
+
+
+def test_states_along_are_of_one_segment():
+    model = backbone()
+    for ids_of, cuts, error in (
+        ([5, 6], [1], BoundaryError),
+        ([1, 5, 1, 6], [2], BoundaryError),
+        ([1, 5], [0], InputError),
+        ([1, 5], [2, 3], InputError),
+        ([1, 5], [2, 1], InputError),
+        ([1, 5], [], InputError),
+        ([], [1], InputError),
+    ):
+        with pytest.raises(error):
+            model.states_along(ids_of, cuts)
 
 
 def test_several_levels_come_from_one_reading():

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
-from precog.state import Decay
+from precog.state import Decay, State
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,15 @@ class FadingBackbone(Protocol):
 
     def decay(self) -> Decay:
         """Its decay rates, and how its states are laid out by them."""
+        ...
+
+
+@runtime_checkable
+class AlongBackbone(Protocol):
+    """A backbone that can show the states along a segment without reading it piece by piece."""
+
+    def states_along(self, token_ids: Sequence[int], cuts: Sequence[int]) -> list[State] | None:
+        """Boundary states after some tokens of a segment, in one pass; None where it is too long for that."""
         ...
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from precog.backbones.gates import AlongBackbone
 from precog.backbones.protocol import Backbone
 from precog.errors import StateError, UsageError
 from precog.state import State
@@ -16,9 +17,8 @@ from precog.state import State
 def trajectory(backbone: Backbone, chunk_ids: Sequence[int], positions: Sequence[int]) -> list[State]:
     """Boundary states after the first p tokens of a chunk, for rising p.
 
-    The chunk is read once, piece by piece, up to the last position but one. The state of the whole chunk is read as
-    ever, so that it is bit for bit the one that `Backbone.encode_chunks` makes of the chunk alone, however many others
-    are kept beside it: a dial changes what is stored, never an answer from the whole chunk.
+    The state of the whole chunk is bit for bit the one that `Backbone.encode_chunks` makes of the chunk alone, however
+    many others are kept beside it: a dial changes what is stored, never an answer from the whole chunk.
 
     Args:
         backbone: the model.
@@ -39,21 +39,38 @@ def trajectory(backbone: Backbone, chunk_ids: Sequence[int], positions: Sequence
     if not wanted or wanted != sorted(set(wanted)) or wanted[0] < 1 or wanted[-1] > max(1, whole):
         raise UsageError("positions of a chunk must rise", given=_shown(wanted), expected=f"between 1 and {whole}")
     reading = backbone.reading(chunk_ids)
-    inside = [position for position in wanted if position < whole]
+    if wanted == [whole]:
+        return backbone.encode_chunks([chunk_ids])
+    _check_prefixes(backbone)
+    start = len(reading) - whole
+    if isinstance(backbone, AlongBackbone):
+        states = backbone.states_along(reading, [start + position for position in wanted])
+        if states is not None:
+            return states
+    return read_piecewise(backbone, chunk_ids, wanted)
+
+
+def read_piecewise(backbone: Backbone, chunk_ids: Sequence[int], positions: Sequence[int]) -> list[State]:
+    """`trajectory` of any backbone: from live state to live state, and the whole chunk once more for its own state.
+
+    Args:
+        backbone: the model; its chunks are read once, with nothing after them.
+        chunk_ids: ids of the chunk.
+        positions: as `trajectory` has checked them.
+    """
+    reading, whole = backbone.reading(chunk_ids), len(chunk_ids)
+    read, start = 0, len(reading) - whole
+    batch = backbone.open([backbone.empty_state()])
     states: list[State] = []
-    if inside:
-        _check_prefixes(backbone)
-        read, start = 0, len(reading) - whole
-        batch = backbone.open([backbone.empty_state()])
-        for position in inside:
-            piece = reading[read : start + position]
-            # one token is a step, which spends nothing on the machinery of a scan
-            batch, _ = backbone.step(batch, piece) if len(piece) == 1 else backbone.read(batch, torch.tensor([piece]))
-            read = start + position
-            state = batch.row(0)
-            states.append(state if backbone.spec.carries_tail else state.at_boundary())
-    if wanted[-1] == whole:
-        states += backbone.encode_chunks([chunk_ids])
+    for position in positions:
+        if position == whole:
+            return [*states, *backbone.encode_chunks([chunk_ids])]
+        piece = reading[read : start + position]
+        # one token is a step, which spends nothing on the machinery of a scan
+        batch, _ = backbone.step(batch, piece) if len(piece) == 1 else backbone.read(batch, torch.tensor([piece]))
+        read = start + position
+        state = batch.row(0)
+        states.append(state if backbone.spec.carries_tail else state.at_boundary())
     return states
 
 
