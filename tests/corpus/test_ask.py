@@ -95,7 +95,7 @@ def test_timings_add_up(corpus: Path, model: ModelChoice) -> None:
 
 def test_several_states_are_composed_and_say_so(corpus: Path, model: ModelChoice) -> None:
     with Asker(corpus, model=model) as asker:
-        answer = asker.ask("Who built the mill?", AskOptions(inject=2, compose_temperature=0.5))
+        answer = asker.ask("Who built the mill?", AskOptions(inject=2, compose="mean", compose_temperature=0.5))
     assert not answer.mixture.exact
     assert len(answer.mixture.weights) == 2
     assert sum(answer.mixture.weights) == pytest.approx(1)

@@ -61,6 +61,7 @@ def test_every_way_has_its_row(report, backbone):
     assert list(report["rules"]) == list(DEFAULT_WAYS)
     assert report["n"] == 4  # an article of one paragraph has nothing to compose
     for row in report["rules"].values():
+        assert (row["free"]["f1_where_gold_is_not_best"] is None) == (report["num_gold_not_best"] == 0)
         assert 0 <= row["grounded"]["em"] <= row["grounded"]["f1"] <= 100
         assert row["median_latency_sec"] >= row["median_first_token_sec"] > 0
         assert row["state_error"] is None or len(row["state_error"]) == backbone.spec.layers

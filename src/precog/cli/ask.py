@@ -15,6 +15,7 @@ from precog.config import resolve
 from precog.corpus.answer import NOT_FOUND, CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
+from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import InputError, PrecogError, StorageError, UsageError
@@ -37,10 +38,10 @@ def ask(
     ] = 1,
     compose: Annotated[
         str, typer.Option(metavar="mean|concat|permute|mix|replay", help="How several states become one context.")
-    ] = "mean",
+    ] = DEFAULT_RULE,
     compose_temperature: Annotated[
-        float, typer.Option(metavar="T", help="Of the softmax over scores (mean and mix).")
-    ] = 1.0,
+        float, typer.Option(metavar="T", help="Of the softmax over scores (mean and mix); 1 in the paper.")
+    ] = DEFAULT_TEMPERATURE,
     compose_renorm: Annotated[
         str, typer.Option(metavar="none|layer", help="Scale a composed state's layers to its members' norm.")
     ] = "none",

@@ -15,7 +15,7 @@ from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
 from precog.corpus.corpus import ModelChoice, StateReader, open_model
 from precog.corpus.search import Found, Searcher, SearchResult, check_question
-from precog.engine.composed import Composing, answer_composed
+from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.grounded import GroundedSettings
 from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_none
@@ -53,8 +53,8 @@ class AskOptions:
     mode: str = "inject"
     top_k: int = 3
     inject: int = 1
-    compose: str = "mean"
-    compose_temperature: float = 1.0
+    compose: str = DEFAULT_RULE
+    compose_temperature: float = DEFAULT_TEMPERATURE
     compose_renorm: str = "none"
     layers: str | None = None
     free: bool = False

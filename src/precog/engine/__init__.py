@@ -1,6 +1,6 @@
 """Tokens and states only: prefill, decoding, grounded decoding, the modes of answering, conformance, memory."""
 
-from precog.engine.composed import RULES, Composed, Composing, answer_composed
+from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, RULES, Composed, Composing, answer_composed
 from precog.engine.conformance import Comparison, Conformance, verify_chunk
 from precog.engine.decode import DecodedToken, decode
 from precog.engine.grounded import Grounded, GroundedSettings, Span, ground
@@ -15,6 +15,8 @@ from precog.engine.templates import question_segment
 from precog.engine.trajectory import trajectory
 
 __all__ = [
+    "DEFAULT_RULE",
+    "DEFAULT_TEMPERATURE",
     "RULES",
     "Answer",
     "Comparison",

@@ -44,7 +44,7 @@ class Way:
 
     @classmethod
     def parse(cls, text: str) -> "Way":
-        """A row by name.
+        """A row by name; T is 1, the paper's, where none is given.
 
         Raises:
             UsageError: there is no such rule, or a setting is out of range.

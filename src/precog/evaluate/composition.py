@@ -82,9 +82,10 @@ def evaluate_composition(
         outcomes.append(composer.outcomes(asked))
         on_question(done, len(questions))
     return {
-        "rules": _table(questions, outcomes, settings),
+        "rules": _table(questions, outcomes, [rank > 0 for rank in ranks], settings),
         "n": len(questions),
         "chunks": settings.num_chunks,
+        "num_gold_not_best": sum(rank > 0 for rank in ranks),
         "gold_is_best": float(np.mean([rank == 0 for rank in ranks])),
         "ids_sha256": ids_sha256(questions),
         "decoding": asdict(settings.grounded),
@@ -97,7 +98,10 @@ def evaluate_composition(
 
 
 def _table(
-    questions: Sequence[Question], outcomes: Sequence[dict[str, Outcome]], settings: CompositionSettings
+    questions: Sequence[Question],
+    outcomes: Sequence[dict[str, Outcome]],
+    misranked: Sequence[bool],
+    settings: CompositionSettings,
 ) -> dict[str, object]:
     scored = {
         way.name: {
@@ -114,7 +118,14 @@ def _table(
         mine = [outcome[way.name] for outcome in outcomes]
         row: dict[str, object] = {"exact": way.how is None or way.how.rule in ("mix", "replay")}
         for kind, (em, f1_) in scored[way.name].items():
-            row[kind] = {"em": bootstrap(em).mean, "f1": bootstrap(f1_).mean, "f1_interval": _ends(bootstrap(f1_))}
+            whole = bootstrap(f1_)
+            missed = [score for score, wrong in zip(f1_, misranked, strict=True) if wrong]
+            row[kind] = {
+                "em": bootstrap(em).mean,
+                "f1": whole.mean,
+                "f1_interval": _ends(whole),
+                "f1_where_gold_is_not_best": float(np.mean(missed)) if missed else None,
+            }
             if BEST in scored and way.name != BEST:
                 gain = paired_bootstrap(f1_, scored[BEST][kind][1])
                 row[f"{kind}_f1_gain_over_best"] = {"value": gain.mean, "interval": _ends(gain)}
