@@ -20,6 +20,8 @@ HUGE = str(10**30)
         (["ask", "Who?", "--corpus", "new", "--device", "cpu:x"], "auto, cpu"),
         (["ask", "Who?", "--corpus", "new", "--free", "--seed", HUGE], "--seed"),
         (["ask", "Who?", "--corpus", "new", "--temperature", "1.0"], "add --free"),
+        (["ask", "Who?", "--corpus", "new", "--compose", "soup"], "--compose: no such rule"),
+        (["ask", "Who?", "--corpus", "new", "--compose-renorm", "row"], "--compose-renorm: no such choice"),
     ],
 )
 def test_a_value_out_of_range(

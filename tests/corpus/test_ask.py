@@ -12,6 +12,7 @@ from precog.corpus.answer import NOT_FOUND, characters_of
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
 from precog.corpus.indexing import IndexRequest, index_documents
+from precog.engine.composed import RULES
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import CorpusError, DamagedStateError, ForeignStateError, UsageError
@@ -94,7 +95,7 @@ def test_timings_add_up(corpus: Path, model: ModelChoice) -> None:
 
 def test_several_states_are_composed_and_say_so(corpus: Path, model: ModelChoice) -> None:
     with Asker(corpus, model=model) as asker:
-        answer = asker.ask("Who built the mill?", AskOptions(inject=2, compose_temperature=0.5))
+        answer = asker.ask("Who built the mill?", AskOptions(inject=2, compose="mean", compose_temperature=0.5))
     assert not answer.mixture.exact
     assert len(answer.mixture.weights) == 2
     assert sum(answer.mixture.weights) == pytest.approx(1)
@@ -103,6 +104,47 @@ def test_several_states_are_composed_and_say_so(corpus: Path, model: ModelChoice
         "exact": False,
         "members": [{"source": n, "weight": w} for n, w in enumerate(answer.mixture.weights)],
     }
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_of_composition_answers_and_declares_itself(
+    corpus: Path, model: ModelChoice, rule: str, free: bool
+) -> None:
+    with Asker(corpus, model=model) as asker:
+        answer = asker.ask("Who built the mill?", AskOptions(inject=3, compose=rule, free=free, max_tokens=6))
+        part = asker.ask("Who built the mill?", AskOptions(inject=3, compose=rule, layers="bottom:1", free=free))
+        alone = asker.ask("Who built the mill?", AskOptions(inject=1, compose=rule, free=free, max_tokens=6))
+        plain = asker.ask("Who built the mill?", AskOptions(inject=1, free=free, max_tokens=6))
+    assert answer.mixture.rule == rule
+    assert answer.mixture.exact == (rule in ("mix", "replay"))
+    assert not part.mixture.exact
+    assert sum(answer.mixture.weights) == pytest.approx(1)
+    assert answer.text
+    assert alone.mixture.exact
+    assert (alone.text, alone.citation) == (plain.text, plain.citation)
+    assert alone.tokens_processed == plain.tokens_processed
+
+
+def test_replaying_says_what_reading_in_its_order_says(corpus: Path, model: ModelChoice) -> None:
+    question = "What stands on the river Ouse, and who built its wheel of oak?"
+    with Asker(corpus, model=model) as asker:
+        replayed = asker.ask(question, AskOptions(inject=2, compose="replay"))
+        read = asker.ask(question, AskOptions(mode="in-context", inject=2))
+    best, second = (found.chunk.num_tokens for found in read.sources[:2])
+    assert second > best  # the longest is the first to be read in both
+    assert replayed.text == read.text
+    assert abs(replayed.confidence - read.confidence) < 1e-3
+    assert read.tokens_processed - replayed.tokens_processed == second + 1
+
+
+def test_a_rule_that_does_not_exist_is_refused_before_anything_is_opened() -> None:
+    with pytest.raises(UsageError, match="--compose: no such rule"):
+        AskOptions(compose="soup")
+    with pytest.raises(UsageError, match="--compose-renorm"):
+        AskOptions(compose_renorm="row")
+    with pytest.raises(UsageError, match="--compose-temperature"):
+        AskOptions(compose_temperature=0.0)
 
 
 def test_a_low_confidence_is_no_answer(

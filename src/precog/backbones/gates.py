@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
+from precog.state import Decay, State
+
 
 @dataclass(frozen=True)
 class Gates:
@@ -31,3 +33,26 @@ class GatedBackbone(Protocol):
     def gates(self, token_ids: Sequence[int]) -> Gates:
         """The gates of reading a text from nothing."""
         ...
+
+
+@runtime_checkable
+class FadingBackbone(Protocol):
+    """A backbone that can say what reading a text leaves of the state before, from the text's τ alone."""
+
+    def decay(self) -> Decay:
+        """Its decay rates, and how its states are laid out by them."""
+        ...
+
+
+@runtime_checkable
+class AlongBackbone(Protocol):
+    """A backbone that can show the states along a segment without reading it piece by piece."""
+
+    def states_along(self, token_ids: Sequence[int], cuts: Sequence[int]) -> list[State] | None:
+        """Boundary states after some tokens of a segment, in one pass; None where it is too long for that."""
+        ...
+
+
+def decay_of(backbone: object) -> Decay | None:
+    """The decay rates of a backbone, or None where it has none to show."""
+    return backbone.decay() if isinstance(backbone, FadingBackbone) else None

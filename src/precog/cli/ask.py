@@ -15,6 +15,7 @@ from precog.config import resolve
 from precog.corpus.answer import NOT_FOUND, CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import ModelChoice
+from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import InputError, PrecogError, StorageError, UsageError
@@ -35,8 +36,15 @@ def ask(
         int,
         typer.Option(metavar="N", help="States composed. The shipped model was trained on one chunk."),
     ] = 1,
-    compose: Annotated[str, typer.Option(metavar="mean", help="Rule of composition.")] = "mean",
-    compose_temperature: Annotated[float, typer.Option(metavar="T", help="Of the softmax over scores.")] = 1.0,
+    compose: Annotated[
+        str, typer.Option(metavar="mean|concat|permute|mix|replay", help="How several states become one context.")
+    ] = DEFAULT_RULE,
+    compose_temperature: Annotated[
+        float, typer.Option(metavar="T", help="Of the softmax over scores (mean and mix); 1 in the paper.")
+    ] = DEFAULT_TEMPERATURE,
+    compose_renorm: Annotated[
+        str, typer.Option(metavar="none|layer", help="Scale a composed state's layers to its members' norm.")
+    ] = "none",
     layers: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +92,7 @@ def ask(
         inject=inject,
         compose=compose,
         compose_temperature=compose_temperature,
+        compose_renorm=compose_renorm,
         layers=layers,
         free=free,
         min_confidence=min_confidence,

@@ -11,6 +11,7 @@ from rich.table import Table
 from precog.backbones.registry import load_backbone
 from precog.cli import options
 from precog.cli.eval_clusters import clusters
+from precog.cli.eval_composition import composition
 from precog.cli.output import err, human_seconds, out, print_json
 from precog.config import resolve
 from precog.engine.grounded import GroundedSettings
@@ -31,6 +32,9 @@ app = typer.Typer(
 @app.callback()
 def measure() -> None:
     """Measure answers on a data set."""
+
+
+app.command()(composition)
 
 
 @app.command()

@@ -86,8 +86,8 @@ class Mixture:
     """How several states, or texts, became one context.
 
     Attributes:
-        rule: ``mean``; ``read`` where the texts were read one after the other; ``none`` without context.
-        exact: whether the model is in a state that reading some text leaves.
+        rule: of composition; ``read`` where the texts were read one after the other; ``none`` without context.
+        exact: whether the model is in a state that reading some text leaves, or, for ``mix``, whether every member is.
         weights: of the first so many sources.
     """
 

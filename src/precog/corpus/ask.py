@@ -15,13 +15,15 @@ from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
 from precog.corpus.corpus import ModelChoice, StateReader, open_model
 from precog.corpus.search import Found, Searcher, SearchResult, check_question
-from precog.engine.grounded import GroundedSettings, Source
-from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
+from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
+from precog.engine.grounded import GroundedSettings
+from precog.engine.mask import Source
+from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_none
 from precog.engine.sampling import Sampling
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
-from precog.state import LayerSubset, compose
+from precog.state import LayerSubset
 from precog.store import Record
 from precog.text.tokenizer import StreamDecoder
 
@@ -37,8 +39,9 @@ class AskOptions:
         mode: ``inject`` a stored state, read the text ``in-context``, or use ``none``.
         top_k: chunks that are retrieved and cited.
         inject: states of the best of them that are composed, or texts that are read.
-        compose: rule of composition.
-        compose_temperature: T of its softmax over scores (ERRATA 11).
+        compose: rule of composition: ``mean``, ``concat``, ``permute``, ``mix`` or ``replay``.
+        compose_temperature: T of the softmax over scores, for the rules that weigh members by it (ERRATA 11).
+        compose_renorm: ``layer`` scales each layer of a composed state to the mean norm of its members (ERRATA 15).
         layers: subset of the stored layers to inject; None for all.
         free: let the model say what it likes, not only what stands in the chunks.
         min_confidence: below it the answer is that there is none; None for the model's own threshold.
@@ -50,8 +53,9 @@ class AskOptions:
     mode: str = "inject"
     top_k: int = 3
     inject: int = 1
-    compose: str = "mean"
-    compose_temperature: float = 1.0
+    compose: str = DEFAULT_RULE
+    compose_temperature: float = DEFAULT_TEMPERATURE
+    compose_renorm: str = "none"
     layers: str | None = None
     free: bool = False
     min_confidence: float | None = None
@@ -66,6 +70,7 @@ class AskOptions:
             raise UsageError("--top-k is out of range", given=self.top_k, expected="at least 1")
         if not 1 <= self.inject <= self.top_k:
             raise UsageError("--inject is out of range", given=self.inject, expected=f"1 to --top-k {self.top_k}")
+        Composing(self.compose, self.compose_temperature, self.compose_renorm)  # refuses rules that do not exist
         if self.max_tokens is not None and self.max_tokens < 1:
             raise UsageError("--max-tokens is out of range", given=self.max_tokens, expected="at least 1")
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
@@ -199,22 +204,23 @@ class Asker:
             subset = None
             if options.layers is not None:
                 subset = LayerSubset.parse(options.layers, self.backbone.spec.layers)
-            composed = compose(
-                [self._states.state(record, subset) for record in records],
-                [found.hit.score for found in members],
-                rule=options.compose,
-                temperature=options.compose_temperature,
-            )
-            mixture = Mixture(composed.rule, composed.exact and (subset is None or subset.is_all), composed.weights)
-            timings = replace(timings, inject=time.perf_counter() - loaded)
-            answer = answer_inject(
+            states = [self._states.state(record, subset) for record in records]
+            opened_sec = time.perf_counter() - loaded
+            composed = answer_composed(
                 self.backbone,
-                composed.state,
+                states,
+                [found.hit.score for found in members],
                 question_segment(self.backbone, question),
+                how=Composing(options.compose, options.compose_temperature, options.compose_renorm),
+                chunks=[record.token_ids.tolist() for record in records] if options.compose == "replay" else (),
                 sources=sources,
                 settings=settings,
                 on_token=on_token,
             )
+            exact = composed.exact and (subset is None or subset.is_all)
+            mixture = Mixture(options.compose, exact, composed.weights)
+            timings = replace(timings, inject=opened_sec + composed.compose_sec)
+            answer = composed.answer
         else:
             mixture = Mixture("read", True, tuple(1.0 for _ in members))
             order = records[::-1]  # the best one last: what was read last is remembered best

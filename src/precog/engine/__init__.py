@@ -1,17 +1,27 @@
 """Tokens and states only: prefill, decoding, grounded decoding, the modes of answering, conformance, memory."""
 
+from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, RULES, Composed, Composing, answer_composed
 from precog.engine.conformance import Comparison, Conformance, verify_chunk
 from precog.engine.decode import DecodedToken, decode
-from precog.engine.grounded import Grounded, GroundedSettings, Source, Span, ground
+from precog.engine.grounded import Grounded, GroundedSettings, Span, ground
 from precog.engine.horizon import Horizon, HorizonSettings, measure_horizon
-from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
+from precog.engine.mask import Source
+from precog.engine.mixture import decode_mixture, ground_mixture
+from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_mixture, answer_none
+from precog.engine.replay import Replayed, replay
 from precog.engine.sampling import Sampling
 from precog.engine.suffixes import build_suffix_array, check_suffix_array
 from precog.engine.templates import question_segment
+from precog.engine.trajectory import trajectory
 
 __all__ = [
+    "DEFAULT_RULE",
+    "DEFAULT_TEMPERATURE",
+    "RULES",
     "Answer",
     "Comparison",
+    "Composed",
+    "Composing",
     "Conformance",
     "DecodedToken",
     "FreeSettings",
@@ -19,17 +29,24 @@ __all__ = [
     "GroundedSettings",
     "Horizon",
     "HorizonSettings",
+    "Replayed",
     "Sampling",
     "Source",
     "Span",
+    "answer_composed",
     "answer_in_context",
     "answer_inject",
+    "answer_mixture",
     "answer_none",
     "build_suffix_array",
     "check_suffix_array",
     "decode",
+    "decode_mixture",
     "ground",
+    "ground_mixture",
     "measure_horizon",
     "question_segment",
+    "replay",
+    "trajectory",
     "verify_chunk",
 ]

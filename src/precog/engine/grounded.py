@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from precog.backbones.protocol import Backbone
-from precog.engine.suffixes import Ids, build_suffix_array, successors
-from precog.engine.words import blank_tokens, word_edges
+from precog.engine.mask import Mask, Place, Source
 from precog.errors import InputError, UsageError
 from precog.state import State, StateBatch
-from precog.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -66,32 +64,6 @@ class GroundedSettings:
             if key not in kinds or type(values[key]) is not kinds[key]:
                 raise UsageError("precog.json: decoding is wrong", given=f"{key}: {value!r}", expected=", ".join(kinds))
         return cls(**values)  # type: ignore[arg-type]  # checked above
-
-
-@dataclass(frozen=True)
-class Source:
-    """Text that an answer may be taken from.
-
-    Attributes:
-        token_ids: of the chunk, without boundary.
-        suffixes: their suffix array.
-    """
-
-    token_ids: Ids
-    suffixes: Ids
-
-    @classmethod
-    def of(cls, token_ids: Sequence[int] | Ids, suffixes: Ids | None = None) -> "Source":
-        """A source; its suffix array is built unless a stored one is given.
-
-        Raises:
-            InputError: there is no token, or the suffix array has another length.
-        """
-        ids = token_ids if isinstance(token_ids, np.ndarray) else np.array(token_ids, np.int64)
-        made: Ids = build_suffix_array(ids) if suffixes is None else suffixes
-        if not len(ids) or len(made) != len(ids):
-            raise InputError("a source needs tokens and their suffix array", given=f"{len(ids)} and {len(made)}")
-        return cls(ids, made)
 
 
 @dataclass(frozen=True)
@@ -152,17 +124,6 @@ class Grounded:
         """P(answer) / (P(answer) + P(no answer)), between 0 and 1."""
         margin = self.best.log_probability - self.no_answer_log_probability
         return float(1 / (1 + np.exp(np.clip(-margin, -700, 700))))
-
-
-def _edges(tokenizer: Tokenizer, token_ids: Ids) -> "Edges":
-    """Where a span may begin and where it may end: at the edges of words, and not before mere white space."""
-    ends = word_edges(tokenizer, token_ids)
-    shown = ~blank_tokens(tokenizer)[token_ids.astype(np.int64)]
-    return ends[:-1] & (shown if shown.any() else True), ends
-
-
-Edges = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # where a span may begin, n; where it may end, n + 1
-Place = tuple[int, Ids]  # a member, and the positions in it, in the order of its suffix array
 
 
 @dataclass(frozen=True)
@@ -241,13 +202,12 @@ def search(
         batch, hidden = batch.joined(empty), torch.cat((hidden, bare))
         tokens_processed += len(question_ids)
     finished: list[Span] = []
-    edges = tuple(_edges(backbone.tokenizer, source.token_ids) for source in sources)
-    mask = _Mask(sources, backbone.tokenizer.eos_id, edges if settings.whole_words else None)
+    mask = Mask(sources, backbone.tokenizer, whole_words=settings.whole_words)
     branches = [_Branch((), mask.beginnings(), 0.0, 0.0)]
     no_answer, first_token_sec = 0.0, 0.0
     for depth in range(settings.max_span_tokens + 1):
         final = depth == settings.max_span_tokens
-        allowed = [mask.expand(branch, may_end=final) for branch in branches]
+        allowed = [mask.expand(branch.tokens, branch.places, may_end=final) for branch in branches]
         choices = _choices(backbone, hidden, branches, allowed, settings)
         if depth == 0:
             no_answer = next(c.log_probability for c in choices if c.token == mask.end)
@@ -256,7 +216,7 @@ def search(
         if final:
             choices = [choice for choice in choices if choice.token == mask.end]
         choices = sorted(choices, key=lambda c: (-c.score, c.branch, c.token))[: settings.beam_width]
-        finished += [mask.span(branches[c.branch], c) for c in choices if c.token == mask.end]
+        finished += [_span(mask, branches[c.branch], c) for c in choices if c.token == mask.end]
         going = [c for c in choices if c.token != mask.end and not _beaten(c, finished, settings)]
         if not going or (not _only_falls(settings) and len(finished) >= settings.beam_width):
             break
@@ -285,62 +245,10 @@ def search(
     )
 
 
-class _Mask:
-    """What may come next, with a meter for the bytes and the seconds it takes."""
-
-    def __init__(self, sources: Sequence[Source], end: int, edges: Sequence[Edges] | None) -> None:
-        self.sources = sources
-        self.end = end
-        self.edges = edges
-        self.num_bytes = 0
-        self.seconds = 0.0
-
-    def beginnings(self) -> tuple[Place, ...]:
-        """Where an answer may begin: before every word, or anywhere when words do not matter."""
-        started = time.perf_counter()
-        places: list[Place] = []
-        for member, source in enumerate(self.sources):
-            starts = source.suffixes
-            places.append((member, starts if self.edges is None else starts[self.edges[member][0][starts]]))
-        self.seconds += time.perf_counter() - started
-        return tuple(places)
-
-    def expand(self, branch: _Branch, *, may_end: bool) -> tuple[NDArray[np.int64], dict[int, tuple[Place, ...]]]:
-        """Ids that may follow a branch, the end last, and for each token where its longer span stands.
-
-        The end is left out where no occurrence of the branch ends with a word, unless nothing else is left.
-        """
-        started = time.perf_counter()
-        places: dict[int, tuple[Place, ...]] = {}
-        for member, starts in branch.places:
-            source = self.sources[member]
-            tokens, bounds = successors(source.token_ids, starts, 0, len(starts), len(branch.tokens))
-            self.num_bytes += len(starts) * (starts.itemsize + source.token_ids.itemsize)
-            edges = bounds.tolist()
-            for token, first, last in zip(tokens.tolist(), edges, edges[1:], strict=False):
-                places[token] = (*places.get(token, ()), (member, starts[first:last]))
-        ends = [self.end] if may_end or not branch.tokens or not places or self._whole(branch) else []
-        allowed = np.array([*sorted(places), *ends], np.int64)
-        self.seconds += time.perf_counter() - started
-        return allowed, places
-
-    def span(self, branch: _Branch, choice: "_Choice") -> Span:
-        """A finished branch as a candidate answer; only occurrences that end with a word, if there are any."""
-        occurrences = self._whole(branch) or sorted(
-            (member, int(start)) for member, starts in branch.places for start in starts
-        )
-        member, start = occurrences[0]
-        return Span(branch.tokens, member, start, tuple(occurrences), choice.log_probability, choice.score)
-
-    def _whole(self, branch: _Branch) -> list[tuple[int, int]]:
-        """Every (member, start) where the branch ends with a word."""
-        length = len(branch.tokens)
-        return sorted(
-            (member, int(start))
-            for member, starts in branch.places
-            for start in starts.tolist()
-            if self.edges is None or self.edges[member][1][start + length]
-        )
+def _span(mask: Mask, branch: _Branch, choice: _Choice) -> Span:
+    """A finished branch as a candidate answer."""
+    occurrences = mask.occurrences(branch.tokens, branch.places)
+    return Span(branch.tokens, *occurrences[0], tuple(occurrences), choice.log_probability, choice.score)
 
 
 def _choices(

@@ -6,7 +6,7 @@ from. `tokens_processed` counts what the model read in the answer itself.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +14,9 @@ import torch
 
 from precog.backbones.protocol import Backbone
 from precog.engine.decode import DecodedToken, decode
-from precog.engine.grounded import Grounded, GroundedSettings, Source, ground, search
+from precog.engine.grounded import Grounded, GroundedSettings, ground, search
+from precog.engine.mask import Source
+from precog.engine.mixture import decode_mixture, ground_mixture
 from precog.engine.sampling import Sampling
 from precog.errors import InputError
 from precog.state import State
@@ -149,6 +151,51 @@ def _answer(
     return _grounded_answer(ground(backbone, state, question_ids, sources, settings), mode, on_token)
 
 
+def answer_mixture(
+    backbone: Backbone,
+    states: Sequence[State],
+    weights: Sequence[float],
+    question_ids: Sequence[int],
+    *,
+    sources: Sequence[Source] = (),
+    owners: Sequence[int | None] | None = None,
+    settings: GroundedSettings | FreeSettings | None = None,
+    on_token: OnToken | None = None,
+) -> Answer:
+    """Answer by mixing what every state would say; see `precog.engine.mixture`.
+
+    Args:
+        backbone: the model.
+        states: of the members; a single one is simply injected.
+        weights: of the members; they sum to 1.
+        question_ids: the question's segment, boundary first.
+        sources: where the answer's span must come from; not needed to decode freely.
+        owners: for each member the index of its source, None for all; member j owns source j when left out.
+        settings: `GroundedSettings` (default) or `FreeSettings`.
+        on_token: called with every token of the answer.
+
+    Raises:
+        StateError: no member, weights that are none, or a member without a source.
+        BoundaryError, ForeignStateError, InputError: as `Backbone.read`.
+    """
+    if len(states) == 1 and len(weights) == 1 and owners is None:
+        return answer_inject(backbone, states[0], question_ids, sources=sources, settings=settings, on_token=on_token)
+    if not isinstance(settings, FreeSettings):
+        found = ground_mixture(backbone, states, weights, question_ids, sources, owners=owners, settings=settings)
+        return _grounded_answer(found, "inject", on_token)
+    started = time.perf_counter()
+    tokens = decode_mixture(
+        backbone,
+        states,
+        weights,
+        question_ids,
+        max_tokens=settings.max_tokens,
+        sampling=settings.sampling,
+        whole_sentences=settings.whole_sentences,
+    )
+    return _spoken(tokens, len(states), len(question_ids), started, on_token, "inject")
+
+
 def _grounded_answer(found: Grounded, mode: Mode, on_token: OnToken | None) -> Answer:
     for token_id in found.best.token_ids if on_token else ():
         assert on_token is not None
@@ -173,16 +220,29 @@ def _free(
     mode: Mode,
 ) -> Answer:
     started = time.perf_counter()
-    tokens: list[DecodedToken] = []
-    first_token_sec: float | None = None
-    for token in decode(
+    tokens = decode(
         backbone,
         state,
         question_ids,
         max_tokens=settings.max_tokens,
         sampling=settings.sampling,
         whole_sentences=settings.whole_sentences,
-    ):
+    )
+    return _spoken(tokens, 1, len(question_ids), started, on_token, mode)
+
+
+def _spoken(
+    stream: Iterator[DecodedToken],
+    num_rows: int,
+    num_question_tokens: int,
+    started: float,
+    on_token: OnToken | None,
+    mode: Mode,
+) -> Answer:
+    """The answer of a stream of tokens, handed on as they come; every token is read once in each row."""
+    tokens: list[DecodedToken] = []
+    first_token_sec: float | None = None
+    for token in stream:
         if first_token_sec is None:
             first_token_sec = time.perf_counter() - started
         tokens.append(token)
@@ -194,7 +254,7 @@ def _free(
         mode=mode,
         log_probability=math.fsum(token.log_probability for token in tokens),
         grounded=None,
-        tokens_processed=len(question_ids) + len(tokens),
+        tokens_processed=num_rows * (num_question_tokens + len(tokens)),
         first_token_sec=total_sec if first_token_sec is None else first_token_sec,
         total_sec=total_sec,
     )

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from precog.backbones.protocol import Backbone
-from precog.engine.grounded import GroundedSettings, Source
+from precog.engine.grounded import GroundedSettings
+from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.templates import question_segment
 from precog.state import State, compose

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from precog.encoders import load_encoder
+from precog.encoders import Encoder, load_encoder
 from precog.engine.modes import FreeSettings
 from precog.errors import UsageError
 from precog.evaluate.metrics import Interval, bootstrap, exact_match, f1, paired_bootstrap
@@ -50,9 +50,11 @@ class SquadSettings:
 class Paragraphs:
     """All paragraphs of a file as a small corpus: hybrid retrieval over them."""
 
-    def __init__(self, questions: Sequence[Question], encoder_spec: str | None = None) -> None:
+    def __init__(
+        self, questions: Sequence[Question], encoder_spec: str | None = None, encoder: Encoder | None = None
+    ) -> None:
         self.texts = list(dict.fromkeys(question.context for question in questions))
-        self._encoder = load_encoder(encoder_spec)
+        self._encoder = load_encoder(encoder_spec) if encoder is None else encoder
         keys = self._encoder.encode_passages(self.texts)
         source = IndexSource(
             dim=self._encoder.dim,

@@ -2,7 +2,16 @@
 
 from precog.state.batch import StateBatch
 from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, codec_named
-from precog.state.compose import Composition, compose, softmax_weights
+from precog.state.compose import (
+    RENORMS,
+    RULES,
+    Composition,
+    compose,
+    reading_order,
+    softmax_weights,
+    with_baseline,
+)
+from precog.state.decay import Decay
 from precog.state.foreign import foreign, titled
 from precog.state.layers import LayerSubset
 from precog.state.spec import StateSpec
@@ -10,8 +19,11 @@ from precog.state.state import State
 
 __all__ = [
     "CODECS",
+    "RENORMS",
+    "RULES",
     "Codec",
     "Composition",
+    "Decay",
     "Float16Codec",
     "Float32Codec",
     "LayerSubset",
@@ -21,6 +33,8 @@ __all__ = [
     "codec_named",
     "compose",
     "foreign",
+    "reading_order",
     "softmax_weights",
     "titled",
+    "with_baseline",
 ]

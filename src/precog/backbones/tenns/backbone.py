@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from precog.backbones.card import ModelCard, fingerprint
 from precog.backbones.gates import Gates
 from precog.backbones.reading import reading_ids
+from precog.backbones.tenns.along import states_along
 from precog.backbones.tenns.checkpoint import load_model, weights_digest
 from precog.backbones.tenns.config import TennsConfig
-from precog.backbones.tenns.gates import read_gates
+from precog.backbones.tenns.gates import read_decay, read_gates
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel, build
 from precog.backbones.tenns.packed import is_packed, load_packed
 from precog.backbones.tenns.step import model_step
 from precog.errors import BoundaryError, InputError, ModelError, StateError
-from precog.state import State, StateBatch, StateSpec, foreign
+from precog.state import Decay, State, StateBatch, StateSpec, foreign
 from precog.text.tokenizer import Tokenizer
 
 MAX_PASS_TOKENS = 4096  # a longer reading is cut into passes, live states in between, so that memory stays bounded
@@ -285,6 +286,43 @@ class TennsBackbone:
             InputError: no token, or an id that does not exist.
         """
         return Gates(*read_gates(self.model, self._tokens([token_ids])[0], self.dtype))
+
+    def states_along(self, token_ids: Sequence[int], cuts: Sequence[int]) -> list[State] | None:
+        """Boundary states after some tokens of a segment read from nothing, in one pass.
+
+        Args:
+            token_ids: the segment, boundary first and nowhere else.
+            cuts: numbers of tokens, rising.
+
+        Returns:
+            One state per cut, that after all tokens bit for bit the one `encode_chunks` makes; None where the segment
+            is too long for one pass.
+
+        Raises:
+            BoundaryError: the segment does not open with the boundary token.
+            InputError: no token, an id that does not exist, or a cut outside the segment.
+        """
+        tokens = self._tokens([token_ids])[0]
+        if int(tokens[0]) != BOUNDARY_ID or bool((tokens[1:] == BOUNDARY_ID).any()):
+            raise BoundaryError("states are looked at along one segment", expected="a boundary token, at its beginning")
+        if not cuts or list(cuts) != sorted(set(cuts)) or cuts[0] < 1 or cuts[-1] > len(tokens):
+            raise InputError("cuts must rise within the segment", given=list(cuts), expected=f"1 to {len(tokens)}")
+        if len(tokens) > MAX_PASS_TOKENS:
+            return None
+        recurrent, tail, time = states_along(self.model, tokens, cuts, self.dtype)
+        batch = StateBatch(
+            recurrent=recurrent,
+            tail=tail if self.spec.carries_tail else None,
+            decay_time=time,
+            num_tokens=tuple(cuts),
+            fingerprint=self.fingerprint,
+            encoding_dtype=self.encoding_dtype,
+        )
+        return [batch.row(i) for i in range(len(cuts))]
+
+    def decay(self) -> Decay:
+        """The decay rates λ: a text with the time τ leaves exp(λτ) of what was read before it."""
+        return read_decay(self.model, self.fingerprint)
 
     def _after(
         self, batch: StateBatch, recurrent: Tensor, tail: Tensor, decay_time: Tensor, num_tokens: int

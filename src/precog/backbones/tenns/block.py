@@ -137,24 +137,44 @@ class TennsBlock(nn.Module):
         Returns:
             The new residual stream, the new state, the convolution inputs of this pass (for the next tail) and Δ.
         """
-        config = self.config
+        v, z, inputs, e, dt = self.gated(x, tail, segments, valid)
+        mixed, state = self.recur(v, e, dt, state, resets)
+        return self.joined(x, mixed, v, z), state, inputs, dt
+
+    def gated(
+        self,
+        x: Float[Tensor, "B T d"],
+        tail: Float[Tensor, "B J N"] | None,
+        segments: Int[Tensor, "B T"] | None,
+        valid: Bool[Tensor, "B T"] | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What comes before the recurrence: v, z, the convolution's inputs, e and Δ; arguments as `forward`."""
         v, z = self.project_in(self.norm(x)).chunk(2, dim=-1)
         inputs = v
         v = self._convolve(v, tail, segments)
         e = functional.silu(self.bottleneck(v))
         scalar = torch.float64 if x.dtype == torch.float64 else torch.float32
         raw = functional.linear(e, self.dt_weight.to(e.dtype)).to(scalar) + self.dt_bias.to(scalar)
-        if not config.selective:
+        if not self.config.selective:
             raw = self.dt_bias.to(scalar).expand_as(raw)
         dt = functional.softplus(raw).clamp(DT_MIN, DT_MAX)
         if valid is not None:
             dt = dt * valid[..., None]
-        mixed, state = (self._diagonal if config.mixer == "diagonal" else self._outer)(v, e, dt, state, resets)
+        return v, z, inputs, e, dt
+
+    def recur(
+        self, v: Tensor, e: Tensor, dt: Tensor, state: Tensor | None, resets: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The recurrence over some tokens: what is read out at each of them, and the state after the last."""
+        return (self._diagonal if self.config.mixer == "diagonal" else self._outer)(v, e, dt, state, resets)
+
+    def joined(self, x: Tensor, mixed: Tensor, v: Tensor, z: Tensor) -> Tensor:
+        """What comes after the recurrence: the new residual stream."""
         y = self.mix(mixed) + self.skip.to(v.dtype) * v
-        added = self.project_out(y * functional.silu(z))
+        added: Tensor = self.project_out(y * functional.silu(z))
         if self.dropout:
             added = functional.dropout(added, self.dropout, self.training)
-        return x + added, state, inputs, dt
+        return x + added
 
     def decay_rates(self) -> tuple[Tensor, Tensor]:
         """λ as (re [modes], im [modes]) for the diagonal mixer, (re [heads], zeros) for the outer one; FP32."""

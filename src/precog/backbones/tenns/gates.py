@@ -6,6 +6,7 @@ from torch import Tensor
 
 from precog.backbones.tenns.block import TennsBlock
 from precog.backbones.tenns.model import TennsModel
+from precog.state import Decay
 
 
 @torch.no_grad()
@@ -31,3 +32,19 @@ def read_gates(
         steps.append(dt[0].cpu())
         rates.append(block.decay_rates()[0].cpu())
     return torch.stack(steps), torch.stack(rates)
+
+
+def read_decay(model: TennsModel, fingerprint: str) -> Decay:
+    """The decay rates λ of every layer, in main memory.
+
+    A coordinate is a complex mode of the diagonal mixer, stored as Re(0 … M−1), Im(0 … M−1), or a head of the outer
+    one, whose K × P reals stand together and all fade alike.
+    """
+    rates, frequencies = [], []
+    for block in model.blocks:
+        assert isinstance(block, TennsBlock)
+        real, turning = block.decay_rates()
+        rates.append(real.detach().cpu())
+        frequencies.append(turning.detach().cpu())
+    complex_valued = model.config.mixer == "diagonal"
+    return Decay(torch.stack(rates), torch.stack(frequencies) if complex_valued else None, fingerprint)
