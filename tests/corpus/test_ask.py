@@ -10,12 +10,12 @@ from precog.corpus import corpus as corpus_module
 from precog.corpus import indexing as indexing_module
 from precog.corpus.answer import NOT_FOUND, characters_of
 from precog.corpus.ask import Asker, AskOptions
-from precog.corpus.corpus import ModelChoice
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.engine.composed import RULES
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import CorpusError, DamagedStateError, ForeignStateError, UsageError
+from precog.records import ModelChoice
 from precog.store import Chunk, ChunkInfo, CorpusStore, Location
 from precog.text.document import document_text
 from precog.text.loading import load_document

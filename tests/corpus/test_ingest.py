@@ -9,7 +9,7 @@ from tiny_corpus import WordEncoder, checksum, make_store, numbered, run, write
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus import ingest as ingest_module
 from precog.corpus import unit
-from precog.corpus.corpus import StateReader, settings_of
+from precog.corpus.corpus import settings_of, state_reader
 from precog.corpus.ingest import Ingest
 from precog.corpus.sources import has_vanished, path_of
 from precog.errors import ForeignStateError, StorageError
@@ -163,7 +163,7 @@ def test_layers_that_are_left_out_take_no_room_and_come_back_as_zero(
     run(tmp_path / "c", tmp_path / "docs", backbone, encoder, layers="bottom:2", codec=codec)
     with CorpusStore.open(tmp_path / "c") as store:
         assert store.layout.note["layers"] == [0, 1]
-        reader = StateReader(store, settings_of(store), backbone)
+        reader = state_reader(store, settings_of(store), backbone)
         chunk_id = next(iter(store.visible_chunk_ids()))
         record = store.read_state(chunk_id)
         state = reader.state(record)

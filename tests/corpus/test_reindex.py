@@ -13,7 +13,7 @@ from precog.backbones.tenns.checkpoint import save_model
 from precog.corpus import corpus as corpus_module
 from precog.corpus import reindex as reindex_module
 from precog.corpus import unit
-from precog.corpus.corpus import ModelChoice, StateReader, open_encoder, settings_of
+from precog.corpus.corpus import open_encoder, settings_of, state_reader
 from precog.corpus.reindex import ReindexRequest, reindex
 from precog.corpus.unit import Unit
 from precog.corpus.writer import UnitWriter
@@ -26,6 +26,7 @@ from precog.errors import (
     StorageError,
     UsageError,
 )
+from precog.records import ModelChoice
 from precog.store import CorpusStore
 
 
@@ -121,9 +122,9 @@ def test_refusals_name_both_sides_and_a_command_that_can_be_pasted(
     with CorpusStore.open(spaced) as store:
         settings = settings_of(store)
         with pytest.raises(ForeignStateError) as model:
-            StateReader(store, settings, other, named="new model")
+            state_reader(store, settings, other, named="new model")
         with pytest.raises(ForeignStateError) as unnamed:
-            StateReader(store, settings, other)
+            state_reader(store, settings, other)
         with pytest.raises(EncoderError) as keys:
             open_encoder(store, settings, "other")
         with pytest.raises(UsageError) as read:

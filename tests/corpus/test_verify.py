@@ -7,9 +7,9 @@ from tiny_corpus import WordEncoder, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import save_model
-from precog.corpus.corpus import ModelChoice
 from precog.corpus.verify import MOST_QUESTION_TOKENS, verification_question, verify_corpus
 from precog.errors import CorpusError, ForeignStateError
+from precog.records import ModelChoice
 
 
 @pytest.fixture(scope="module")

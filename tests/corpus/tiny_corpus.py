@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.corpus.corpus import record_layout
 from precog.corpus.ingest import Ingest
 from precog.corpus.report import IngestReport
 from precog.corpus.settings import CorpusSettings
@@ -49,7 +48,7 @@ def make_store(
     return CorpusStore.create(
         folder,
         settings=settings.to_json(),
-        layout=record_layout(backbone.spec, settings, backbone.tokenizer.vocab_size),
+        layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
         fingerprint=bytes.fromhex(backbone.fingerprint),
         key_dim=encoder.dim,
     )

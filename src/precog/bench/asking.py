@@ -10,7 +10,7 @@ from precog.bench.harness import Side
 from precog.bench.raw import RawReader
 from precog.bench.result import Value
 from precog.bench.synthetic import Fact
-from precog.corpus.corpus import StateReader
+from precog.corpus.corpus import state_reader
 from precog.corpus.search import Searcher
 from precog.engine import FreeSettings, GroundedSettings, Source, answer_inject, answer_none, ground, question_segment
 from precog.errors import PrecogError
@@ -28,7 +28,7 @@ class Asking:
         self._searcher = searcher
         self._backbone = backbone
         self._facts = facts
-        self._states = StateReader(searcher.store, searcher.settings, backbone)
+        self._states = state_reader(searcher.store, searcher.settings, backbone)
         self._raw = raw
         self.segments = [question_segment(backbone, fact.question) for fact in facts]
 

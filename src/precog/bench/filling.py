@@ -17,7 +17,6 @@ from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
 from precog.bench.synthetic import Fact, TextMaker
-from precog.corpus.corpus import record_layout
 from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
@@ -61,7 +60,7 @@ def create_store(folder: Path, spec: StateSpec, *, encoder_fingerprint: str, key
     return CorpusStore.create(
         folder,
         settings=settings.to_json(),
-        layout=record_layout(spec, settings, _VOCABULARY),
+        layout=settings.form.layout(spec, _VOCABULARY),
         fingerprint=bytes.fromhex(spec.fingerprint),
         key_dim=key_dim,
     )

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from precog.corpus.corpus import ModelChoice
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.errors import PrecogError
+from precog.records import ModelChoice
 from precog.store import CorpusStore
 
 _STATUS = Path("/proc/self/status")

@@ -14,11 +14,11 @@ from precog.cli.text import visible
 from precog.config import resolve
 from precog.corpus.answer import NOT_FOUND, CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions
-from precog.corpus.corpus import ModelChoice
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import InputError, PrecogError, StorageError, UsageError
+from precog.records import ModelChoice
 
 
 def ask(

@@ -10,9 +10,9 @@ from precog.cli import options
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Bar
 from precog.config import resolve
-from precog.corpus.corpus import ModelChoice
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.corpus.report import IngestReport
+from precog.records import ModelChoice
 
 _MOST_LISTED = 20
 

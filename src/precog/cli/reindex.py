@@ -8,9 +8,9 @@ from precog.cli import options
 from precog.cli.index import IndexProgress, print_summary
 from precog.cli.output import print_json
 from precog.config import resolve
-from precog.corpus.corpus import ModelChoice
 from precog.corpus.reindex import ReindexRequest
 from precog.corpus.reindex import reindex as run
+from precog.records import ModelChoice
 
 
 def reindex(

@@ -9,8 +9,8 @@ import typer
 from precog.cli import options
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.config import resolve
-from precog.corpus.corpus import ModelChoice
 from precog.corpus.verify import DEFAULT_CHUNKS, VerifyReport, verify_corpus
+from precog.records import ModelChoice
 
 _MOST_LISTED = 20
 _SILENCE_SEC = 5.0

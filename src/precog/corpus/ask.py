@@ -13,7 +13,7 @@ from types import TracebackType
 
 from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
-from precog.corpus.corpus import ModelChoice, StateReader, open_model
+from precog.corpus.corpus import open_model, state_reader
 from precog.corpus.search import Found, Searcher, SearchResult, check_question
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.grounded import GroundedSettings
@@ -23,6 +23,7 @@ from precog.engine.sampling import Sampling
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
+from precog.records import ModelChoice
 from precog.state import LayerSubset
 from precog.store import Record
 from precog.text.tokenizer import StreamDecoder
@@ -125,7 +126,7 @@ class Asker:
             self.searcher = Searcher(corpus, encoder=encoder, retrieval=retrieval)
             try:
                 self.backbone = open_model(self.searcher.settings, choice)
-                self._states = StateReader(
+                self._states = state_reader(
                     self.searcher.store, self.searcher.settings, self.backbone, named=choice.name
                 )
                 self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)

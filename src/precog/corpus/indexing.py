@@ -7,12 +7,13 @@ from pathlib import Path
 
 from precog.backbones.card import MOST_CHUNK_TOKENS
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import ModelChoice, open_encoder, open_model, record_layout, settings_of
+from precog.corpus.corpus import open_encoder, open_model, settings_of
 from precog.corpus.ingest import Ingest
 from precog.corpus.report import IngestReport, Progress
 from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, CorpusSettings
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError, UsageError
+from precog.records import ModelChoice
 from precog.state import codec_named
 from precog.store import CorpusStore
 from precog.store.folder import CorpusFolder
@@ -103,7 +104,7 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     store = CorpusStore.create(
         request.corpus,
         settings=settings.to_json(),
-        layout=record_layout(backbone.spec, settings, backbone.tokenizer.vocab_size),
+        layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
         fingerprint=bytes.fromhex(backbone.fingerprint),
         key_dim=encoder.dim,
     )

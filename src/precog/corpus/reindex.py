@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import ModelChoice, open_model, record_layout, refresh_index, settings_of
+from precog.corpus.corpus import open_model, refresh_index, settings_of
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import CopiedStates, ReadStates, UnitWriter
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError
+from precog.records import ModelChoice
 from precog.store import Chunk as StoredChunk
 from precog.store import CorpusStore, Document, RecordLayout
 from precog.text.chunking.chunk import Chunk
@@ -71,7 +72,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             tokenizer = backbone.tokenizer
             folder = str(request.model.folder().resolve()) if request.model.name else settings.model
             settings = replace(settings, model=folder, encoding_dtype=backbone.encoding_dtype)
-            layout = record_layout(backbone.spec, settings, tokenizer.vocab_size)
+            layout = settings.form.layout(backbone.spec, tokenizer.vocab_size)
             fingerprint = bytes.fromhex(backbone.fingerprint)
             if (fingerprint, layout) == (
                 old.fingerprint,

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from precog.errors import DamagedCorpusError, UsageError
+from precog.records import RecordForm
 from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
@@ -69,6 +70,11 @@ class CorpusSettings:
     def to_json(self) -> dict[str, object]:
         """Plain data, complete."""
         return asdict(self)
+
+    @property
+    def form(self) -> RecordForm:
+        """How its states are kept."""
+        return RecordForm(self.codec, self.layers, self.encode_mode, self.encoding_dtype, self.chunk_tokens)
 
     def check(self, wanted: Mapping[str, object], corpus: Path) -> None:
         """Compares with what a command line asks for of a corpus; None asks for nothing.

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import ModelChoice, StateReader, open_model, settings_of
+from precog.corpus.corpus import open_model, settings_of, state_reader
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND, Comparison, Conformance, verify_chunk
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
+from precog.records import ModelChoice
 from precog.state import LayerSubset, titled
 from precog.store import Chunk, CorpusStore
 from precog.store.remedy import states_anew
@@ -118,7 +119,7 @@ def verify_corpus(
         settings = settings_of(store)
         choice = model or ModelChoice()
         backbone = open_model(settings, choice)
-        states = StateReader(store, settings, backbone, named=choice.name)
+        states = state_reader(store, settings, backbone, named=choice.name)
         layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
         chosen = _spread(store, num_chunks)
         question = verification_question(backbone)

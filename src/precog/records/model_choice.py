@@ -1,0 +1,42 @@
+"""Which model a command opens."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from precog.backbones.protocol import Backbone
+from precog.backbones.registry import find_model, load_backbone
+from precog.errors import ModelError
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """Which model to open, and how; None leaves it to the folder's own, the environment or the installation.
+
+    Attributes:
+        name: folder or installed name.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        threads: CPU threads.
+    """
+
+    name: str | None = None
+    device: str = "auto"
+    threads: int | None = None
+
+    def load(self, encode_mode: str) -> Backbone:
+        """Opens the model."""
+        return load_backbone(self.name, encode_mode=encode_mode, device=self.device, threads=self.threads)
+
+    def folder(self) -> Path:
+        """Where the model is."""
+        return find_model(self.name)
+
+    def open(self, made_by: str, encode_mode: str) -> Backbone:
+        """The model that was chosen, else the one that made the states, else the installed one."""
+        choice = self
+        if choice.name is None:
+            try:
+                found = find_model(made_by)
+            except ModelError:
+                found = find_model()
+            choice = replace(choice, name=str(found))
+        return choice.load(encode_mode)
