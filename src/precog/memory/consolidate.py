@@ -1,0 +1,73 @@
+"""Semantic states: the moving average of the last states of a sub-cluster's deposits (paper Eq. 7, ERRATA 14).
+
+What is averaged are states as records give them back. So it does not matter whether a state is still kept or has
+expired and is read from its text again, and a sub-cluster that is folded anew from what is left of it is bit-equal to
+one that never saw what was forgotten.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from precog.backbones.protocol import Backbone
+from precog.records import StateReader
+from precog.state import State
+from precog.store.memory import Deposit, MemoryStore, Semantic
+
+
+def folded(before: Semantic | None, deposit_id: int, group: tuple[str, str], state: State, alpha: float) -> Semantic:
+    """One more deposit in a semantic state: s ← h for the first, then s ← (1 - α) s + α h, in FP32."""
+    recurrent, tau = state.recurrent.numpy().ravel(), state.decay_time.numpy().ravel()
+    domain, subcluster = group
+    if before is None:
+        return Semantic(domain, subcluster, alpha, 1, deposit_id, state.num_tokens, recurrent, tau)
+    old, new = np.float32(1 - alpha), np.float32(alpha)
+    return Semantic(
+        domain,
+        subcluster,
+        alpha,
+        before.num_deposits + 1,
+        deposit_id,
+        before.num_tokens + state.num_tokens,
+        old * before.recurrent + new * recurrent,
+        old * before.decay_time + new * tau,
+    )
+
+
+def semantic_state(semantic: Semantic, backbone: Backbone, encoding_dtype: str) -> State:
+    """The state to inject."""
+    import torch
+
+    spec = backbone.spec
+    return State.adopt(
+        torch.from_numpy(semantic.recurrent.reshape(spec.layers, -1).copy()),
+        tail=None,
+        num_tokens=semantic.num_tokens,
+        fingerprint=backbone.fingerprint,
+        decay_time=torch.from_numpy(semantic.decay_time.reshape(spec.layers, -1).copy()),
+        encoding_dtype=encoding_dtype,
+    )
+
+
+def last_state(store: MemoryStore, deposit: Deposit, backbone: Backbone, reader: StateReader) -> State:
+    """The state after a deposit: read from its record, or from its text when it has expired."""
+    record = store.read_state(deposit.id)
+    if record is not None:
+        return reader.state(record)
+    ids = backbone.tokenizer.encode(deposit.info.header + deposit.info.text)
+    return reader.kept(backbone.encode_chunks([ids])[0])
+
+
+def refold(
+    store: MemoryStore,
+    deposits: Iterable[Deposit],
+    group: tuple[str, str],
+    alpha: float,
+    backbone: Backbone,
+    reader: StateReader,
+) -> Semantic | None:
+    """The semantic state of a sub-cluster from these deposits, in their order; None of none."""
+    semantic = None
+    for deposit in deposits:
+        semantic = folded(semantic, deposit.id, group, last_state(store, deposit, backbone, reader), alpha)
+    return semantic

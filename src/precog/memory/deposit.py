@@ -1,0 +1,174 @@
+"""Chunks of a conversation ▸ deposits: read once, routed, kept where the dial says, folded into a semantic state."""
+
+import datetime
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from precog.engine.suffixes import build_suffix_array
+from precog.engine.trajectory import trajectory
+from precog.memory.chunking import MemoryChunk
+from precog.memory.consolidate import folded
+from precog.memory.domains import OTHERS
+from precog.memory.expiry import Expired, keep_budget
+from precog.memory.opened import OpenMemory
+from precog.memory.prototypes import mean_key
+from precog.memory.routing import Route, route
+from precog.state import State
+from precog.store.memory import DepositInfo, MemoryBatch, Semantic
+
+_UNIT_DEPOSITS = 64
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What came of some chunks.
+
+    Attributes:
+        ids: of the deposits, in order; a duplicate has the id of what it repeats.
+        num_duplicates: that were there already.
+        expired: states that were let go to keep the budget.
+    """
+
+    ids: tuple[int, ...]
+    num_duplicates: int
+    expired: Expired
+
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        return {
+            "ids": list(self.ids),
+            "duplicates": self.num_duplicates,
+            "expired": {"ids": list(self.expired.deposit_ids), "bytes": self.expired.num_bytes},
+        }
+
+
+def uid_of(chunk: MemoryChunk) -> bytes:
+    """Names what was said, when, where and by whom: the same is deposited once."""
+    said = chunk.utterance
+    at = None if said.time is None else said.time.astimezone(datetime.UTC).isoformat()
+    parts = [said.text, at, said.speaker, said.place, chunk.part, chunk.num_parts]
+    return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+def deposit(memory: OpenMemory, chunks: Iterable[MemoryChunk], *, importance: float = 0.0) -> Remembered:
+    """Deposit chunks in order, in commit units: what is reported is on the disk.
+
+    Args:
+        memory: open to write.
+        chunks: of one conversation or several.
+        importance: the larger, the longer their states are kept.
+
+    Raises:
+        StorageError: the disk is full or refuses; what was acknowledged stays.
+    """
+    ids: list[int] = []
+    gone: list[int] = []
+    duplicates, freed, kept_bytes = 0, 0, memory.store.state_bytes
+    unit: list[MemoryChunk] = []
+
+    def commit() -> None:
+        nonlocal duplicates, freed, kept_bytes
+        known, repeated, expired = _commit(memory, unit, importance)
+        ids.extend(known)
+        gone.extend(expired.deposit_ids)
+        duplicates, freed, kept_bytes = duplicates + repeated, freed + expired.num_bytes, expired.kept_bytes
+        unit.clear()
+
+    for chunk in chunks:
+        unit.append(chunk)
+        if len(unit) == _UNIT_DEPOSITS:
+            commit()
+    if unit:
+        commit()
+    return Remembered(tuple(ids), duplicates, Expired(tuple(gone), freed, kept_bytes))
+
+
+def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float) -> tuple[list[int], int, Expired]:
+    store, settings = memory.store, memory.settings
+    keys = memory.encoder.encode_passages([chunk.key_text() for chunk in chunks])
+    semantic: dict[tuple[str, str], Semantic | None] = {}
+    ids: list[int] = []
+    new: set[int] = set()
+    with store.batch() as batch:
+        for chunk, vectors in zip(chunks, keys, strict=True):
+            routed = route(
+                mean_key(vectors),
+                memory.prototypes,
+                temperature=settings.temperature,
+                threshold=settings.threshold,
+            )
+            token_ids = memory.backbone.tokenizer.encode(chunk.read_text())
+            info = _info(chunk, routed, len(token_ids), importance)
+            deposit_id, is_new = batch.add_deposit(info, vectors)
+            ids.append(deposit_id)
+            if not is_new:
+                continue
+            new.add(deposit_id)
+            states = _states(memory, routed, token_ids)
+            _keep(memory, batch, deposit_id, token_ids, states)
+            group = info.group
+            if routed.subcluster != OTHERS:  # what fits nowhere does not form what is remembered for good
+                before = semantic[group] if group in semantic else store.semantic(*group)
+                last = memory.reader.kept(states[-1][1])
+                semantic[group] = folded(before, deposit_id, group, last, settings.alpha)
+        for entry in semantic.values():
+            if entry is not None:
+                batch.put_semantic(entry)
+        expired = keep_budget(store, batch, settings.budget_bytes, frozenset(new))
+    return ids, len(ids) - len(new), expired
+
+
+def _info(chunk: MemoryChunk, routed: Route, num_tokens: int, importance: float) -> DepositInfo:
+    said = chunk.utterance
+    details: dict[str, object] = {"part": chunk.part, "num_parts": chunk.num_parts}
+    if chunk.resolved:
+        details["resolved"] = [list(pair) for pair in chunk.resolved]
+    return DepositInfo(
+        uid=uid_of(chunk),
+        text=said.text,
+        header=chunk.header,
+        key_text=chunk.key_text(),
+        num_tokens=num_tokens,
+        domain=routed.domain,
+        subcluster=routed.subcluster,
+        probability=routed.probability,
+        importance=importance,
+        created_at=time.time(),
+        time=said.time,
+        speaker=said.speaker,
+        place=said.place,
+        reference=said.reference,
+        details=details,
+    )
+
+
+def _states(memory: OpenMemory, routed: Route, token_ids: Sequence[int]) -> list[tuple[int, State]]:
+    """The states to keep, by rising position; alone in their batch, so that reading again gives the same bits."""
+    kinds = {(entry.domain, entry.name): entry.kind for entry in memory.prototypes.subclusters}
+    dial = memory.settings.dial_of(kinds.get((routed.domain, routed.subcluster), "B"))
+    positions = dial.positions(len(token_ids))
+    if len(positions) == 1:
+        return [(len(token_ids), memory.backbone.encode_chunks([list(token_ids)])[0])]
+    return list(zip(positions, trajectory(memory.backbone, token_ids, positions), strict=True))
+
+
+def _keep(
+    memory: OpenMemory,
+    batch: MemoryBatch,
+    deposit_id: int,
+    token_ids: Sequence[int],
+    states: Sequence[tuple[int, State]],
+) -> None:
+    for position, state in states:
+        is_last = position == len(token_ids)
+        batch.add_state(
+            deposit_id,
+            position,
+            token_ids[:position],
+            state=memory.reader.encode(state),
+            tau=state.decay_time.numpy(),
+            suffix_array=build_suffix_array(token_ids) if is_last else None,
+        )

@@ -1,0 +1,168 @@
+"""A user's memory with what belongs to it: settings, model, encoder, prototypes."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from precog.backbones.protocol import Backbone
+from precog.encoders import Encoder, load_encoder
+from precog.errors import DamagedCorpusError, EncoderError, ForeignStateError, UsageError
+from precog.memory.domains import read_seeds
+from precog.memory.prototypes import Prototypes, from_seeds
+from precog.memory.settings import MemorySettings
+from precog.records import ModelChoice, StateReader
+from precog.state import titled
+from precog.store.memory import MemoryStore, StoredPrototypes
+
+_FLAGS = {"codec": "--codec", "layers": "--layers", "chunk_tokens": "--chunk-tokens", "alpha": "--alpha"}
+
+
+def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) -> MemorySettings:
+    """The settings of an open memory, compared with what a command line asks for; None asks for nothing.
+
+    Raises:
+        UsageError: a setting differs.
+    """
+    settings = MemorySettings.from_json(store.settings)
+    for key, value in (wanted or {}).items():
+        if value is not None and value != getattr(settings, key):
+            flag, hint = _FLAGS.get(key, f"--{key}"), "use the memory's own, or another user"
+            kept = getattr(settings, key)
+            raise UsageError(f"this memory was made with another {flag}", given=value, expected=kept, hint=hint)
+    return settings
+
+
+def encoder_of(settings: MemorySettings, spec: str | None = None) -> Encoder:
+    """The encoder that was named, else the memory's own.
+
+    Raises:
+        EncoderError: it is not the encoder that made the keys.
+    """
+    encoder = load_encoder(spec or settings.encoder or None)
+    if encoder.fingerprint != settings.encoder_fingerprint:
+        raise EncoderError(
+            "the keys of this memory were made by another sentence encoder",
+            given=titled(encoder.name, encoder.fingerprint),
+            expected=titled(settings.encoder or "the default encoder", settings.encoder_fingerprint),
+            hint="use the encoder that made them",
+        )
+    return encoder
+
+
+def prototypes_of(store: MemoryStore) -> Prototypes:
+    """The prototypes that the memory routes by.
+
+    Raises:
+        DamagedCorpusError: there are none, or they cannot be read.
+    """
+    stored = store.prototypes()
+    if stored is None:
+        raise DamagedCorpusError("the memory has lost its prototypes", given=store.path)
+    return Prototypes.from_json(json.loads(stored.text))
+
+
+def stored(prototypes: Prototypes) -> StoredPrototypes:
+    """Prototypes as the store keeps them."""
+    return StoredPrototypes(json.dumps(prototypes.to_json(), sort_keys=True), prototypes.members)
+
+
+class OpenMemory:
+    """A memory that is open to write, with model and encoder.
+
+    Attributes:
+        store: open to write.
+        settings: its own.
+        backbone: the model.
+        encoder: of its keys.
+        prototypes: that it routes by.
+        reader: from records to states and back.
+    """
+
+    def __init__(self, store: MemoryStore, settings: MemorySettings, backbone: Backbone, encoder: Encoder) -> None:
+        check_model(store, settings, backbone)
+        self.store = store
+        self.settings = settings
+        self.backbone = backbone
+        self.encoder = encoder
+        self.reader = StateReader(settings.form, backbone)
+        if store.prototypes() is None:
+            self.prototypes = from_seeds(read_seeds(), encoder)
+            with store.batch() as batch:
+                batch.put_prototypes(stored(self.prototypes))
+        else:
+            self.prototypes = prototypes_of(store)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        model: ModelChoice,
+        *,
+        encoder: str | None = None,
+        wanted: Mapping[str, object] | None = None,
+        create: bool = False,
+        wait_sec: float = 30.0,
+    ) -> "OpenMemory":
+        """Opens a memory to write, and makes it where there is none and ``create`` is set.
+
+        Args:
+            folder: of the user.
+            model: that was chosen.
+            encoder: that was named.
+            wanted: settings of `MemorySettings` that a command line names.
+            create: make the memory.
+            wait_sec: for another writer to finish.
+
+        Raises:
+            UsageError: a setting is out of range, or not the memory's.
+            CorpusError: there is no memory, or something else is in its place.
+            BusyError: another process is still writing.
+            EncoderError, ForeignStateError: encoder or model are not those that made it.
+        """
+        if not create or MemoryStore.FOLDER(folder).exists:
+            store = MemoryStore.open(folder, write=True, wait_sec=wait_sec)
+            try:
+                settings = settings_of(store, wanted)
+                return cls(store, settings, model.open(settings.model, "once"), encoder_of(settings, encoder))
+            except BaseException:
+                store.close()
+                raise
+        given = {key: value for key, value in (wanted or {}).items() if value is not None}
+        backbone, made = model.load("once"), load_encoder(encoder)
+        settings = MemorySettings(str(model.folder()), encoder or "", made.fingerprint)
+        settings = replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
+        store = MemoryStore.open_or_create(
+            folder,
+            settings=settings.to_json(),
+            layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
+            fingerprint=bytes.fromhex(backbone.fingerprint),
+            key_dim=made.dim,
+            wait_sec=wait_sec,
+        )
+        try:
+            return cls(store, settings_of(store, wanted), backbone, made)
+        except BaseException:
+            store.close()
+            raise
+
+    def __enter__(self) -> "OpenMemory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+
+def check_model(store: MemoryStore, settings: MemorySettings, backbone: Backbone) -> None:
+    """Compares a model with the one that made the states of a memory.
+
+    Raises:
+        ForeignStateError: it is another one.
+    """
+    if store.fingerprint.hex() != backbone.fingerprint:
+        raise ForeignStateError(
+            "this memory was made by another model, tokenizer, config or template",
+            given=titled(backbone.card.name, backbone.fingerprint),
+            expected=titled(settings.model, store.fingerprint.hex()),
+            hint="use the model that made it",
+        )

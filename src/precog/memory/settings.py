@@ -1,0 +1,90 @@
+"""What a memory was made with, and how it routes, keeps and consolidates: written down once, read by every command."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from precog.errors import DamagedCorpusError, UsageError
+from precog.memory.dial import Dial
+from precog.memory.domains import Kind
+from precog.memory.routing import TEMPERATURE, THRESHOLD
+from precog.records import RecordForm
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """Settings of one user's memory.
+
+    Attributes:
+        model: folder or name of the model that made the states.
+        encoder: where the sentence encoder was found; "" for the default one.
+        encoder_fingerprint: of the sentence encoder; another one is refused.
+        codec: ``fp16`` or ``fp32``.
+        layers: subset of layers whose states are kept.
+        chunk_tokens: most tokens of a deposit, header counted; longer turns are cut.
+        encoding_dtype: compute dtype the states were made with.
+        alpha: weight of a new deposit in a semantic state (Eq. 7), above 0 and at most 1.
+        temperature: of routing (ERRATA 28).
+        threshold: probability below which a deposit goes to the others of its domain.
+        dial_a: states kept of a deposit in a sub-cluster of type A: specific, time-critical (Section 5.2).
+        dial_b: the same for type B: recurring.
+        budget_bytes: that the states of deposits may take; the coldest expire beyond it, their texts stay.
+        probes: sub-clusters a question is searched in; 0 for all of them.
+    """
+
+    model: str
+    encoder: str
+    encoder_fingerprint: str
+    codec: str = "fp16"
+    layers: str = "all"
+    chunk_tokens: int = 256
+    encoding_dtype: str = "float32"
+    alpha: float = 0.1
+    temperature: float = TEMPERATURE
+    threshold: float = THRESHOLD
+    dial_a: str = "1"
+    dial_b: str = "1"
+    budget_bytes: int = GIB
+    probes: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1:
+            raise UsageError("--alpha is out of range", given=self.alpha, expected="above 0 and at most 1")
+        if not (self.temperature > 0 and math.isfinite(self.temperature)):
+            raise UsageError("the routing temperature is out of range", given=self.temperature, expected="above 0")
+        if not 0 <= self.threshold <= 1:
+            raise UsageError("the routing threshold is out of range", given=self.threshold, expected="0 to 1")
+        if self.budget_bytes < 0 or self.probes < 0:
+            given = f"budget {self.budget_bytes} bytes, {self.probes} probes"
+            raise UsageError("a setting of the memory is out of range", given=given, expected="0 or more")
+        for text in (self.dial_a, self.dial_b):
+            Dial.parse(text)
+
+    @property
+    def form(self) -> RecordForm:
+        """How its states are kept."""
+        return RecordForm(self.codec, self.layers, "once", self.encoding_dtype, self.chunk_tokens)
+
+    def dial_of(self, kind: Kind) -> Dial:
+        """How many states a deposit of that type keeps."""
+        return Dial.parse(self.dial_a if kind == "A" else self.dial_b)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> "MemorySettings":
+        """The settings that a memory keeps.
+
+        Raises:
+            DamagedCorpusError: a key is missing, unknown or of another type.
+        """
+        types = {field.name: field.type for field in fields(cls)}
+        wrong = set(types) ^ set(values) or {key for key, value in values.items() if type(value) is not types[key]}
+        if wrong:
+            given, expected = ", ".join(sorted(wrong)), ", ".join(types)
+            raise DamagedCorpusError("the settings are not those of a memory", given=given, expected=expected)
+        return cls(**values)  # type: ignore[arg-type]  # compared with the types above
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, complete."""
+        return asdict(self)
