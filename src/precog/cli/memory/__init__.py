@@ -1,0 +1,16 @@
+"""``precog memory``: what a user's memory holds, and the ways in and out of it."""
+
+import typer
+
+from precog.cli.memory.forget import forget
+from precog.cli.memory.recall import recall
+from precog.cli.memory.remember import remember
+from precog.cli.memory.show import listing, show, stats
+
+app = typer.Typer(no_args_is_help=True, help="Remember, recall and forget.")
+app.command()(remember)
+app.command()(recall)
+app.command()(forget)
+app.command("list")(listing)
+app.command()(show)
+app.command()(stats)

@@ -1,0 +1,69 @@
+"""``precog memory forget``: deposits leave, with all that was made of them."""
+
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import human_bytes, out, print_json, shown
+from precog.config import resolve
+from precog.memory.forget import forget as forget_deposits
+from precog.memory.moment import parse_time
+from precog.memory.opened import OpenMemory
+from precog.memory.place import existing_folder
+from precog.memory.recall import Recaller
+from precog.memory.selection import Selection
+from precog.records import ModelChoice
+
+
+def forget(
+    user: User,
+    ids: Annotated[list[int] | None, typer.Option("--id", metavar="ID", help="This deposit; may be repeated.")] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="Q", help="What it says, in other words.", show_default=False)
+    ] = None,
+    top_k: Annotated[int, typer.Option(metavar="N", help="Most deposits that --query means.")] = 1,
+    before: Annotated[str | None, typer.Option(metavar="ISO", help="Said before.", show_default=False)] = None,
+    after: Annotated[str | None, typer.Option(metavar="ISO", help="Said then or later.", show_default=False)] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of it.")] = False,
+    proof: Annotated[bool, typer.Option("--proof", help="Search every byte of the memory for it.")] = False,
+    model: options.Model = None,
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Forget deposits, and prove that nothing of them is left."""
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    selection = Selection(
+        ids=tuple(ids or ()),
+        query=query,
+        top_k=top_k,
+        after=None if after is None else parse_time(after),
+        before=None if before is None else parse_time(before),
+        speaker=speaker,
+        everything=everything,
+    )
+    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
+        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        report = forget_deposits(memory, selection.find(memory.store, recaller), proof=proof)
+    if as_json:
+        print_json(report.to_json())
+        return 1 if report.hits else 0
+    out.print(f"[bold]forgotten[/] {len(report.ids)} {'deposit' if len(report.ids) == 1 else 'deposits'}")
+    for group in report.rebuilt:
+        out.print(f"rebuilt {shown(' ▸ '.join(group))}")
+    for name in report.dropped:
+        out.print(f"dropped {shown(name)}")
+    if proof:
+        out.print(
+            f"searched {report.files_searched} files ({human_bytes(report.bytes_searched)}) for "
+            f"{report.searched_for} pieces of text, tokens, keys and states: "
+            f"[{'red' if report.hits else 'green'}]{report.hits} found[/]"
+        )
+        for name in report.outside:
+            out.print(f"[yellow]not searched, or said again:[/] {shown(name)}")
+    return 1 if report.hits else 0

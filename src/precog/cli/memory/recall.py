@@ -1,0 +1,45 @@
+"""``precog memory recall``: what was said that bears on a question."""
+
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import out, print_json, shown
+from precog.config import resolve
+from precog.memory.opened import encoder_of, prototypes_of, settings_of
+from precog.memory.place import existing_folder
+from precog.memory.recall import Recaller
+from precog.store.memory import MemoryStore
+
+
+def recall(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
+    user: User,
+    top_k: Annotated[int, typer.Option(metavar="N", help="Deposits to show.")] = 5,
+    probes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Sub-clusters to search; 0 for all.  \\[default: 0]", show_default=False),
+    ] = None,
+    encoder: options.Encoder = None,
+    as_json: options.Json = False,
+) -> int:
+    """Find what was said, by meaning and by words; no model is needed."""
+    chosen = resolve({"encoder": encoder})
+    with MemoryStore.open(existing_folder(chosen.home, user)) as store:
+        settings = settings_of(store)
+        recaller = Recaller(store, encoder_of(settings, chosen.encoder), prototypes_of(store))
+        found = recaller.recall(question, top_k, probes=settings.probes if probes is None else probes)
+    if as_json:
+        print_json(found.to_json())
+        return 0
+    for entry in found.evidence:
+        info = entry.deposit.info
+        who = ", ".join(part for part in (info.time and info.time.isoformat(), info.speaker, info.place) if part)
+        out.print(
+            f"[bold]{entry.deposit.id}[/]  {entry.score:.2f}  {shown(who)}  [dim]{shown(' ▸ '.join(info.group))}[/]"
+        )
+        out.print(f"    {shown(info.text)}")
+    out.print(f"[dim]{found.fraction_searched:.0%} of the memory searched[/]")
+    return 0

@@ -1,0 +1,120 @@
+"""``precog memory remember``: words, or a whole transcript, become deposits."""
+
+import datetime
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import err, out, print_json, shown
+from precog.cli.progress import Bar
+from precog.config import resolve
+from precog.errors import UsageError
+from precog.memory.chunking import MemoryChunk, chunks_of
+from precog.memory.deposit import deposit
+from precog.memory.moment import parse_time
+from precog.memory.opened import OpenMemory
+from precog.memory.place import new_folder
+from precog.memory.recall import refresh_index
+from precog.memory.transcript import read_transcript
+from precog.memory.utterance import Utterance
+from precog.records import ModelChoice
+
+
+def remember(
+    user: User,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What was said.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="TRANSCRIPT", help="A conversation instead.", show_default=False)
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="ISO", help="When it was said.  \\[default: now]", show_default=False)
+    ] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="S", help="Who said it.", show_default=False)] = None,
+    place: Annotated[str | None, typer.Option(metavar="P", help="Where.", show_default=False)] = None,
+    importance: Annotated[float, typer.Option(metavar="X", help="The larger, the longer its state is kept.")] = 0.0,
+    dial_a: Annotated[
+        str | None,
+        typer.Option("--dial-a", metavar="K", help="States kept of a specific event.", show_default=False),
+    ] = None,
+    dial_b: Annotated[
+        str | None,
+        typer.Option("--dial-b", metavar="K", help="States kept of what recurs.", show_default=False),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(metavar="A", help="Weight of a new deposit.", show_default=False)
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(metavar="BYTES", help="That states may take.", show_default=False)
+    ] = None,
+    model: options.Model = None,
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Remember what was said: its text for good, its state as long as the budget allows.
+
+    How a memory keeps states (--dial-a, --dial-b, --alpha, --budget) is settled by the first thing it remembers.
+    """
+    if (text is None) == (file is None):
+        given = "neither" if text is None else "both"
+        raise UsageError("what is to be remembered?", given=given, expected="TEXT, or --file TRANSCRIPT")
+    if file is not None and (time or speaker or place):
+        raise UsageError("a transcript says when, who and where itself", given="--time, --speaker or --place")
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    # what was said is read before anything is made or changed
+    if file is not None:
+        transcript = read_transcript(file)
+        said, total = transcript.utterances, transcript.num_utterances
+        for note in transcript.notes:
+            err.print(f"[yellow]note:[/] {shown(note)}")
+    else:
+        at = datetime.datetime.now().astimezone() if time is None else parse_time(time)
+        said, total = iter([Utterance(text or "", at.replace(microsecond=0), speaker, place)]), 1
+    wanted = {"dial_a": dial_a, "dial_b": dial_b, "alpha": alpha, "budget_bytes": budget}
+    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    folder = new_folder(settings.home, user)
+    with OpenMemory.open(folder, choice, encoder=settings.encoder, wanted=wanted, create=True) as memory:
+        with _Remembering(total) as bar:
+            tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
+            done = deposit(
+                memory, _told(chunks_of(said, tokenizer, max_tokens=most), bar.advance), importance=importance
+            )
+        refresh_index(memory.store, memory.settings.encoder_fingerprint)
+        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=list(done.ids[:20]))}
+    if as_json:
+        print_json(done.to_json())
+        return 0
+    new = len(done.ids) - done.num_duplicates
+    out.print(f"[bold]remembered[/] {new} {'deposit' if new == 1 else 'deposits'}, {done.num_duplicates} known already")
+    for number, group in routed.items():
+        out.print(f"  {number}  {shown(' ▸ '.join(group))}")
+    if done.expired.deposit_ids:
+        out.print(f"[yellow]budget:[/] the states of {len(done.expired.deposit_ids)} deposits expired; texts stay")
+    return 0
+
+
+class _Remembering(Bar):
+    """Turns that have been read."""
+
+    def __init__(self, total: int) -> None:
+        columns = (TextColumn("{task.description}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+        super().__init__("remembering", *columns, is_shown=total > 1)
+        self._done, self._total = 0, total
+
+    def advance(self) -> None:
+        """One more."""
+        self._done += 1
+        self._bar.update(self._task, completed=self._done, total=self._total)
+
+
+def _told(chunks: Iterator[MemoryChunk], advance: Callable[[], None]) -> Iterator[MemoryChunk]:
+    for chunk in chunks:
+        yield chunk
+        if chunk.part == chunk.num_parts - 1:
+            advance()

@@ -1,0 +1,91 @@
+"""``precog memory list``, ``show`` and ``stats``: what a memory holds."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import human_bytes, out, print_json, shown
+from precog.config import resolve
+from precog.errors import InputError
+from precog.memory.opened import settings_of
+from precog.memory.place import existing_folder
+from precog.store.memory import Deposit, MemoryStore
+
+
+def listing(
+    user: User,
+    domain: Annotated[str | None, typer.Option(metavar="D", help="Of this domain.", show_default=False)] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most deposits to list.")] = 100,
+    as_json: options.Json = False,
+) -> int:
+    """List deposits, the newest last."""
+    with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
+        found = list(store.deposits(domain=domain, speaker=speaker))
+    shown_ones = found[-limit:]
+    if as_json:
+        print_json({"deposits": [_row(deposit) for deposit in shown_ones], "total": len(found)})
+        return 0
+    for deposit in shown_ones:
+        info = deposit.info
+        when = "" if info.time is None else info.time.isoformat()
+        out.print(f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(info.text[:100])}")
+    if len(found) > len(shown_ones):
+        out.print(f"[dim]the last {len(shown_ones)} of {len(found)}; --limit shows more[/]")
+    return 0
+
+
+def show(
+    user: User,
+    number: Annotated[int, typer.Argument(metavar="ID", help="Of the deposit.")],
+    as_json: options.Json = False,
+) -> int:
+    """Show one deposit whole."""
+    with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
+        deposit = store.deposit(number)
+        if deposit is None:
+            raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
+        row = {**_row(deposit), "header": deposit.info.header, "positions": store.states_of(number)}
+    if as_json:
+        print_json(row)
+        return 0
+    for key, value in row.items():
+        out.print(f"[bold]{key}[/]  {shown(str(value))}")
+    return 0
+
+
+def stats(user: User, as_json: options.Json = False) -> int:
+    """Say how much a memory holds, and where."""
+    with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
+        size, groups, settings = store.size(), store.subclusters(), settings_of(store)
+    if as_json:
+        print_json({**asdict(size), "subclusters": [asdict(group) for group in groups], "settings": settings.to_json()})
+        return 0
+    out.print(
+        f"{size.num_deposits} deposits in {len(groups)} sub-clusters; {size.num_states} states "
+        f"({human_bytes(size.state_bytes)} of {human_bytes(settings.budget_bytes)}), "
+        f"{size.num_semantic} semantic states"
+    )
+    for group in sorted(groups, key=lambda group: -group.num_deposits):
+        out.print(f"  {group.num_deposits:>6}  {shown(group.domain)} ▸ {shown(group.subcluster)}")
+    return 0
+
+
+def _row(deposit: Deposit) -> dict[str, object]:
+    info = deposit.info
+    return {
+        "id": deposit.id,
+        "text": info.text,
+        "time": None if info.time is None else info.time.isoformat(),
+        "speaker": info.speaker,
+        "place": info.place,
+        "domain": info.domain,
+        "subcluster": info.subcluster,
+        "probability": info.probability,
+        "num_tokens": info.num_tokens,
+        "num_states": deposit.num_states,
+        "superseded_by": deposit.superseded_by,
+    }
