@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+from tiny_memory import chunks, open_memory, said
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.memory.deposit import deposit
+from precog.memory.forget import forget
+from precog.memory.recall import Recaller, refresh_index
+from precog.memory.selection import Selection
+
+PAIRS = [(colour, place) for colour in ("red", "green", "blue", "grey") for place in ("station", "harbour", "library")]
+TEXTS = [
+    f"Visitor {n} left the number {n * 7919 % 10007} and a {colour} umbrella at the {place}."
+    for n, (colour, place) in enumerate(PAIRS)
+]
+
+
+def fill(folder, backbone, texts, **settings):
+    memory = open_memory(folder, backbone, **settings)
+    utterances = [entry for entry in said(*TEXTS) if entry.text in texts]
+    deposit(memory, chunks(memory, utterances))
+    refresh_index(memory.store, memory.settings.encoder_fingerprint)
+    return memory
+
+
+def semantic_bytes(memory) -> dict[tuple[str, str], tuple[bytes, bytes, int]]:
+    return {
+        entry.group: (entry.recurrent.tobytes(), entry.decay_time.tobytes(), entry.num_deposits)
+        for entry in memory.store.semantic_states()
+    }
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_what_is_left_is_bit_equal_to_a_memory_that_never_saw_it(tmp_path, backbone: TennsBackbone, is_expired: bool):
+    gone = TEXTS[3]
+    with fill(tmp_path / "a", backbone, TEXTS) as memory, fill(tmp_path / "b", backbone, set(TEXTS) - {gone}) as never:
+        if is_expired:
+            with memory.store.batch() as batch:
+                for entry in memory.store.deposits():
+                    batch.drop_states(entry.id)
+        found = [entry for entry in memory.store.deposits() if entry.info.text == gone]
+        report = forget(memory, found, proof=True)
+        assert report.hits == 0
+        assert report.searched_for > 5
+        assert semantic_bytes(memory) == semantic_bytes(never)
+        assert gone.encode() not in b"".join(p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file())
+        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        assert gone not in {entry.deposit.info.text for entry in recaller.recall(gone, 20).evidence}
+
+
+def test_the_search_finds_what_is_left_behind(tmp_path, backbone: TennsBackbone):
+    with fill(tmp_path / "a", backbone, TEXTS) as memory:
+        record = memory.store.read_state(2)
+        (tmp_path / "a" / "left.tmp").write_bytes(b"x" * 100 + record.state.tobytes()[640:768])
+        (tmp_path / "a" / "note.txt").write_text(TEXTS[1])
+        report = forget(memory, list(memory.store.deposits(ids=[2])), proof=True)
+        assert report.hits >= 2
+        assert {path.rpartition("/")[2] for path in report.hit_files} == {"left.tmp", "note.txt"}
+
+
+def test_everything_of_a_speaker_before_a_time(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "m", backbone) as memory:
+        deposit(memory, chunks(memory, [*said(*TEXTS[:3]), *said(*TEXTS[3:6], speaker="Ben")]))
+        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        second = memory.store.deposit(2).info.time
+        chosen = Selection(speaker="Ana", before=second).find(memory.store, recaller)
+        assert [entry.id for entry in chosen] == [1]
+        report = forget(memory, Selection(speaker="Ben").find(memory.store, recaller), proof=True)
+        assert report.ids == (4, 5, 6)
+        assert report.hits == 0
+        assert {entry.info.speaker for entry in memory.store.deposits()} == {"Ana"}
+
+
+def test_all_of_it(tmp_path, backbone: TennsBackbone):
+    with fill(tmp_path / "a", backbone, TEXTS) as memory:
+        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        report = forget(memory, Selection(everything=True).find(memory.store, recaller), proof=True)
+        assert len(report.ids) == len(TEXTS)
+        assert report.hits == 0
+        assert memory.store.size().num_deposits == memory.store.size().num_semantic == 0
+        assert not report.rebuilt
+
+
+def test_what_another_deposit_says_too_is_told_apart(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "m", backbone) as memory:
+        deposit(memory, chunks(memory, said(TEXTS[0], "Something else.", TEXTS[0])))
+        assert memory.store.size().num_deposits == 3
+        report = forget(memory, list(memory.store.deposits(ids=[1])), proof=True)
+        assert report.hits == 0
+        assert "deposit 3 says some of the same" in report.outside
+        assert np.isclose(memory.store.size().num_deposits, 2)
