@@ -129,7 +129,7 @@ LINE = '{"mission": "a", "speaker": "CDR", "time": "00:01", "text": " Go ahead. 
 def test_transcripts_are_read_plain_and_packed(tmp_path: Path) -> None:
     text = LINE + "\n\n" + '{"mission": "b", "text": "", "speaker": null}\n{"mission": "b", "text": "Yes"}\n'
     (tmp_path / "plain.jsonl").write_text(text, encoding="utf-8")
-    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     expected = [Spoken("a", "CDR", "Go ahead."), Spoken("b", "", "Yes")]
     assert read_spoken(tmp_path / "plain.jsonl") == expected
     assert read_spoken(tmp_path / "packed.jsonl.gz") == expected
@@ -147,8 +147,8 @@ def test_transcripts_are_read_plain_and_packed(tmp_path: Path) -> None:
         (b'{"mission": "a", "speaker": 7, "text": "x"}', "line 1"),
         (b'{"mission": "a", "text": "x \\ud800"}', "line 1"),
         (b"\xff\xfe\x00", "damaged"),
-        (gzip.compress(LINE.encode())[:-9], "damaged"),
-        (gzip.compress(LINE.encode())[:12] + b"xxxxxxxxxxxxxxxxxxx", "damaged|cannot be read"),
+        (gzip.compress(LINE.encode(), mtime=0)[:-9], "damaged"),
+        (gzip.compress(LINE.encode(), mtime=0)[:12] + b"xxxxxxxxxxxxxxxxxxx", "damaged|cannot be read"),
     ],
 )
 def test_damaged_transcripts_are_one_clear_line(content: bytes, told: str, tmp_path: Path) -> None:

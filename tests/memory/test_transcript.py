@@ -100,7 +100,7 @@ def test_conversations_sessions_and_turns_without_words() -> None:
         ("Once upon a time there was a file", "no transcript of a known format; expected: JSON lines .*LoCoMo.*SRT"),
         ("", "the transcript is empty"),
         (b"\x00\x01\x02\x03" * 50, "binary data"),
-        (gzip.compress(b'{"text": "a"}\n' * 99)[:-9], "the compressed transcript is damaged"),
+        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-9], "the compressed transcript is damaged"),
         (lzma.compress(b'{"text": "a"}\n' * 99)[:-9], "the compressed transcript is damaged"),
         (zstandard.compress(b'{"text": "a"}\n' * 99)[:-9], "the compressed transcript is damaged"),
         (bz2.compress(b'{"text": "a"}\n' * 99), "known format|binary data"),
@@ -116,7 +116,7 @@ def test_a_wrong_file_or_line_is_one_clear_line(text: str | bytes, message: str)
 def test_compressed_files_and_other_encodings_are_read(tmp_path: Path) -> None:
     plain = '{"text": "Grüße"}\n{"text": "zwei"}\n'.encode()
     frames = zstandard.compress(plain[:18]) + zstandard.compress(plain[18:])
-    for data in (gzip.compress(plain), lzma.compress(plain), zstandard.compress(plain), frames):
+    for data in (gzip.compress(plain, mtime=0), lzma.compress(plain), zstandard.compress(plain), frames):
         (tmp_path / "chat").write_bytes(data)
         assert [u.text for u in read_transcript(tmp_path / "chat").utterances] == ["Grüße", "zwei"]
     for encoding in ("utf-8-sig", "utf-16", "cp1252"):
@@ -169,7 +169,7 @@ def test_locomo_sessions_have_their_dates_and_turns_their_references() -> None:
 
 def test_locomo_questions(tmp_path: Path) -> None:
     path = tmp_path / "locomo.json.gz"
-    path.write_bytes(gzip.compress(json.dumps([SAMPLE]).encode()))
+    path.write_bytes(gzip.compress(json.dumps([SAMPLE]).encode(), mtime=0))
     assert locomo_questions(path) == (
         LocomoQuestion("conv-1/0", "conv-1", "When?", "2022", ("D2:1",), 2),
         LocomoQuestion("conv-1/1", "conv-1", "Who?", "Bo", ("D2:2", "D10:1"), 1),
