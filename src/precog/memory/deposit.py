@@ -17,7 +17,7 @@ from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.routing import Route, route
 from precog.state import State
-from precog.store.memory import DepositInfo, MemoryBatch, Semantic
+from precog.store.memory import DepositInfo, Group, MemoryBatch, Semantic
 
 _UNIT_DEPOSITS = 64
 
@@ -107,8 +107,8 @@ def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float
             if not is_new:
                 continue
             new.add(deposit_id)
-            states = _states(memory, routed, token_ids)
-            _keep(memory, batch, deposit_id, token_ids, states)
+            states = states_along(memory, info.group, token_ids)
+            keep_states(memory, batch, deposit_id, token_ids, states)
             group = info.group
             if routed.subcluster != OTHERS:  # what fits nowhere does not form what is remembered for good
                 before = semantic[group] if group in semantic else store.semantic(*group)
@@ -145,23 +145,24 @@ def _info(chunk: MemoryChunk, routed: Route, num_tokens: int, importance: float)
     )
 
 
-def _states(memory: OpenMemory, routed: Route, token_ids: Sequence[int]) -> list[tuple[int, State]]:
+def states_along(memory: OpenMemory, group: Group, token_ids: Sequence[int]) -> list[tuple[int, State]]:
     """The states to keep, by rising position; alone in their batch, so that reading again gives the same bits."""
     kinds = {(entry.domain, entry.name): entry.kind for entry in memory.prototypes.subclusters}
-    dial = memory.settings.dial_of(kinds.get((routed.domain, routed.subcluster), "B"))
+    dial = memory.settings.dial_of(kinds.get(group, "B"))
     positions = dial.positions(len(token_ids))
     if len(positions) == 1:
         return [(len(token_ids), memory.backbone.encode_chunks([list(token_ids)])[0])]
     return list(zip(positions, trajectory(memory.backbone, token_ids, positions), strict=True))
 
 
-def _keep(
+def keep_states(
     memory: OpenMemory,
     batch: MemoryBatch,
     deposit_id: int,
     token_ids: Sequence[int],
     states: Sequence[tuple[int, State]],
 ) -> None:
+    """Put states of a deposit, with their positions, into a commit unit."""
     for position, state in states:
         is_last = position == len(token_ids)
         batch.add_state(

@@ -79,7 +79,15 @@ class OpenMemory:
         reader: from records to states and back.
     """
 
-    def __init__(self, store: MemoryStore, settings: MemorySettings, backbone: Backbone, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        settings: MemorySettings,
+        backbone: Backbone,
+        encoder: Encoder,
+        *,
+        prototypes: StoredPrototypes | None = None,
+    ) -> None:
         check_model(store, settings, backbone)
         self.store = store
         self.settings = settings
@@ -87,9 +95,11 @@ class OpenMemory:
         self.encoder = encoder
         self.reader = StateReader(settings.form, backbone)
         if store.prototypes() is None:
-            self.prototypes = from_seeds(read_seeds(), encoder)
-            with store.batch() as batch:
-                batch.put_prototypes(stored(self.prototypes))
+            first = prototypes or stored(from_seeds(read_seeds(), encoder))
+            if not any(first.members):  # those that were fitted are put when the deposits are there
+                with store.batch() as batch:
+                    batch.put_prototypes(first)
+            self.prototypes = Prototypes.from_json(json.loads(first.text))
         else:
             self.prototypes = prototypes_of(store)
 

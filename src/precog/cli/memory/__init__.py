@@ -4,6 +4,7 @@ import typer
 
 from precog.cli.memory.forget import forget
 from precog.cli.memory.recall import recall
+from precog.cli.memory.reindex import reindex
 from precog.cli.memory.remember import remember
 from precog.cli.memory.show import listing, show, stats
 
@@ -14,3 +15,4 @@ app.command()(forget)
 app.command("list")(listing)
 app.command()(show)
 app.command()(stats)
+app.command()(reindex)

@@ -1,0 +1,95 @@
+import pytest
+from tiny_memory import chunks, open_memory, said
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.errors import ForeignStateError
+from precog.memory import opened
+from precog.memory import reindex as reindexing
+from precog.memory.deposit import deposit
+from precog.memory.recall import Recaller
+from precog.records import ModelChoice
+from precog.store.memory import MemoryStore
+from precog.text.tokenizer import load_mistral_tokenizer
+
+TEXTS = ["The red boat left the harbour.", "Clara moved to Lisbon.", "The boiler broke down on Monday."]
+
+
+@pytest.fixture(scope="module")
+def other() -> TennsBackbone:
+    return TennsBackbone.random("tiny", load_mistral_tokenizer())
+
+
+def rows(memory: opened.OpenMemory) -> list[tuple[object, ...]]:
+    return [(entry.id, entry.info.text, entry.info.group, entry.superseded_by) for entry in memory.store.deposits()]
+
+
+class Chosen(ModelChoice):
+    """A model that is here already."""
+
+    loaded: TennsBackbone
+
+    def open(self, made_by: str, encode_mode: str) -> TennsBackbone:
+        return self.loaded
+
+
+def choice(backbone: TennsBackbone) -> ModelChoice:
+    made = Chosen()
+    object.__setattr__(made, "loaded", backbone)
+    return made
+
+
+@pytest.fixture
+def _same_encoder(monkeypatch: pytest.MonkeyPatch):
+    from made_keys import CountingEncoder
+
+    monkeypatch.setattr(reindexing, "load_encoder", lambda spec: CountingEncoder())
+
+
+@pytest.mark.usefixtures("_same_encoder")
+def test_another_model_reads_the_texts_again(tmp_path, backbone: TennsBackbone, other: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        with memory.store.batch() as batch:
+            batch.supersede(1, 3, at=1.0)
+            batch.drop_states(2)
+        before = [
+            (entry.id, entry.info.text, entry.info.group, entry.superseded_by) for entry in memory.store.deposits()
+        ]
+    with MemoryStore.open(tmp_path / "a", write=True) as store, pytest.raises(ForeignStateError):
+        opened.check_model(store, opened.settings_of(store), other)
+    report = reindexing.reindex(tmp_path / "a", choice(other))
+    assert (report.num_deposits, report.num_states) == (3, 2)
+    with open_memory(tmp_path / "a", other) as memory, open_memory(tmp_path / "b", other) as direct:
+        deposit(direct, chunks(direct, said(*TEXTS)))
+        after = [
+            (entry.id, entry.info.text, entry.info.group, entry.superseded_by) for entry in memory.store.deposits()
+        ]
+        assert after == before
+        for semantic in direct.store.semantic_states():
+            here = memory.store.semantic(*semantic.group)
+            assert here is not None
+            assert here.recurrent.tobytes() == semantic.recurrent.tobytes()
+        found = Recaller(memory.store, memory.encoder, memory.prototypes).recall("Lisbon", 1)
+        assert found.evidence[0].deposit.id == 2
+
+
+@pytest.mark.usefixtures("_same_encoder")
+def test_an_interrupted_run_goes_on(tmp_path, backbone: TennsBackbone, other: TennsBackbone, monkeypatch):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+    monkeypatch.setattr(reindexing, "_UNIT_DEPOSITS", 1)
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reindexing.reindex(tmp_path / "a", choice(other), on_progress=stop)
+    with MemoryStore.open(tmp_path / "a") as store:
+        assert store.fingerprint.hex() == backbone.fingerprint
+    seen: list[int] = []
+    reindexing.reindex(tmp_path / "a", choice(other), on_progress=lambda done, total: seen.append(done))
+    assert seen == [3]
+    with MemoryStore.open(tmp_path / "a") as store:
+        assert store.fingerprint.hex() == other.fingerprint
+        assert [entry.info.text for entry in store.deposits()] == TEXTS
