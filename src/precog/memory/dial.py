@@ -47,7 +47,7 @@ class Dial:
         digits = name.removeprefix("/")
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS and int(digits)):
             hint = "a chunk keeps at least the state of its last token" if digits.strip("0") == "" and digits else None
-            raise UsageError("--K: no such setting of the dial", given=text, expected=_FORMS, hint=hint)
+            raise UsageError("no such setting of the K-dial", given=text, expected=_FORMS, hint=hint)
         return cls(stride=int(digits)) if name.startswith("/") else cls(count=int(digits))
 
     def __str__(self) -> str:

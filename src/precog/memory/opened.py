@@ -15,7 +15,7 @@ from precog.records import ModelChoice, StateReader
 from precog.state import titled
 from precog.store.memory import MemoryStore, StoredPrototypes
 
-_FLAGS = {"codec": "--codec", "layers": "--layers", "chunk_tokens": "--chunk-tokens", "alpha": "--alpha"}
+_FLAGS = {"dial_a": "--dial-a", "dial_b": "--dial-b", "alpha": "--alpha", "budget_bytes": "--budget"}
 
 
 def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) -> MemorySettings:
@@ -25,9 +25,11 @@ def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) 
         UsageError: a setting differs.
     """
     settings = MemorySettings.from_json(store.settings)
-    for key, value in (wanted or {}).items():
-        if value is not None and value != getattr(settings, key):
-            flag, hint = _FLAGS.get(key, f"--{key}"), "use the memory's own, or another user"
+    asked = {key: value for key, value in (wanted or {}).items() if value is not None}
+    replace(settings, **asked)  # type: ignore[arg-type]  # by name; what is out of range is told as that
+    for key, value in asked.items():
+        if value != getattr(settings, key):
+            flag, hint = _FLAGS[key], "leave it out, or begin another memory under another --user"
             kept = getattr(settings, key)
             raise UsageError(f"this memory was made with another {flag}", given=value, expected=kept, hint=hint)
     return settings
