@@ -72,7 +72,7 @@ def test_forms_of_the_dial(text, expected):
 
 @pytest.mark.parametrize("text", ["0", "/0", "", "/", "-1", "1.5", "x", "all/2", "//2", "1 2", "٣", "9" * 5000, "/-2"])
 def test_what_is_no_setting_is_refused(text):
-    with pytest.raises(UsageError, match="no such setting of the dial"):
+    with pytest.raises(UsageError, match="no such setting of the K-dial"):
         Dial.parse(text)
 
 
