@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("precog.cli.documents:documents", "List the documents of a corpus."),
     "forget": ("precog.cli.forget:forget", "Remove a document and prove that no byte of it is left."),
     "reindex": ("precog.cli.reindex:reindex", "Read the stored text again with a new model or encoder."),
+    "chat": ("precog.cli.chat:chat", "Talk to a memory, with or without a corpus."),
     "memory": ("precog.cli.memory:app", "Remember, recall and forget what was said."),
     "models": ("precog.cli.models:models", "List the installed models."),
     "eval": ("precog.cli.eval:app", "Measure answers on a data set."),

@@ -1,0 +1,160 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made_keys import CountingEncoder
+from tiny_memory import chunks, open_memory, said
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.corpus import corpus as corpus_room
+from precog.corpus.ingest import Ingest
+from precog.corpus.settings import CorpusSettings
+from precog.engine import Composing
+from precog.errors import EncoderError, UsageError
+from precog.memory import opened
+from precog.memory.deposit import deposit
+from precog.records import ModelChoice
+from precog.session import Session, SessionOptions
+from precog.store import CorpusStore
+from precog.store.memory import MemoryStore
+from precog.text.sources import find_sources
+
+FACTS = ["My sister Clara moved to Lisbon in March.", "The car stands on level three of the garage."]
+
+
+class Loaded(ModelChoice):
+    """A model that is here already."""
+
+    backbone: TennsBackbone
+
+    def open(self, made_by: str, encode_mode: str) -> TennsBackbone:
+        return self.backbone
+
+    def load(self, encode_mode: str) -> TennsBackbone:
+        return self.backbone
+
+
+Opened = Callable[..., Session]
+
+
+@pytest.fixture
+def session(backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    monkeypatch.setattr(opened, "load_encoder", lambda spec: CountingEncoder())
+    monkeypatch.setattr(corpus_room, "load_encoder", lambda spec: CountingEncoder())
+    choice = Loaded()
+    object.__setattr__(choice, "backbone", backbone)
+    monkeypatch.setattr(ModelChoice, "folder", lambda self: Path("tiny"))
+
+    def open_session(folder: Path, corpus: Path | None = None, **options: object) -> Session:
+        how = SessionOptions(always_answer=True, **options)  # type: ignore[arg-type]
+        return Session(folder, model=choice, corpus=corpus, options=how)
+
+    return open_session
+
+
+def make_corpus(folder: Path, docs: Path, backbone: TennsBackbone) -> None:
+    docs.mkdir()
+    (docs / "boats.txt").write_text("The ferry to the island leaves at nine from the old pier.")
+    encoder = CountingEncoder()
+    settings = CorpusSettings("", "", encoder.fingerprint, chunk_tokens=64)
+    layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
+    with CorpusStore.create(
+        folder,
+        settings=settings.to_json(),
+        layout=layout,
+        fingerprint=bytes.fromhex(backbone.fingerprint),
+        key_dim=encoder.dim,
+    ) as store:
+        Ingest(store, backbone, encoder).run(find_sources([docs]), prune=False)
+
+
+def test_a_fact_is_the_first_evidence_in_the_next_session(tmp_path, session: Opened):
+    with session(tmp_path / "ana") as first:
+        for fact in FACTS:
+            assert first.say(fact).remembered is not None
+    with session(tmp_path / "ana") as second:
+        reply = second.say("Where did my sister Clara move?")
+        assert reply.evidence[0].memory is not None
+        assert reply.evidence[0].memory.deposit.info.text == FACTS[0]
+        assert reply.evidence[0].weight == 1.0
+        assert reply.remembered is None
+        assert reply.exact
+        again = second.say("Where did my sister Clara move?")
+        assert (again.text, again.confidence) == (reply.text, reply.confidence)
+    with session(tmp_path / "ben") as other:
+        assert other.say("Where did my sister Clara move?").evidence == ()
+
+
+def test_memory_and_corpus_are_searched_together(tmp_path, session: Opened, backbone: TennsBackbone):
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone)
+    with session(tmp_path / "ana", tmp_path / "c", inject=2, top_k=2) as talk:
+        talk.say(FACTS[1])
+        reply = talk.say("When does the ferry leave, and where is the car on level three of the garage?")
+        origins = {entry.to_json()["origin"] for entry in reply.evidence}
+        assert origins == {"memory", "corpus"}
+        assert sum(entry.weight for entry in reply.evidence) == pytest.approx(1.0)
+        scores = [entry.score for entry in reply.evidence]
+        assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("rule", ["mean", "mix", "replay", "concat"])
+def test_the_semantic_state_lies_under_the_members(tmp_path, session: Opened, backbone: TennsBackbone, rule: str):
+    with open_memory(tmp_path / "ana", backbone) as memory:
+        deposit(memory, chunks(memory, said(*FACTS)))
+        opening = next(iter(memory.store.deposits())).info.key_text
+    with session(tmp_path / "ana", composing=Composing(rule, baseline_share=0.25)) as talk:
+        start = talk.begin(opening)
+        assert start.num_deposits >= 1
+        reply = talk.say("Where is Clara?")
+        assert reply.baseline == pytest.approx(0.25)
+        assert sum(entry.weight for entry in reply.evidence) == pytest.approx(0.75)
+        assert not reply.exact
+
+
+def test_an_expired_state_is_read_from_its_text(tmp_path, session: Opened):
+    with session(tmp_path / "ana") as talk:
+        talk.say(FACTS[0])
+        before = talk.say("Where is Clara?")
+        with MemoryStore.open(tmp_path / "ana", write=True) as store, store.batch() as batch:
+            batch.drop_states(1)
+        after = talk.say("Where is Clara?")
+        assert (after.text, after.confidence) == (before.text, before.confidence)
+
+
+def test_a_session_starts_with_the_same_reads_whatever_the_history(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+):
+    read: dict[str, tuple[int, int]] = {}
+    for name, count in (("short", 2), ("long", 300)):
+        texts = [f"Clara of house {n} moved to Lisbon." for n in range(count)]
+        with open_memory(tmp_path / name, backbone) as memory:
+            deposit(memory, chunks(memory, said(*texts)))
+        with session(tmp_path / name) as talk:
+            steps: list[str] = []
+            connection = talk._store._catalogue._connection
+            connection.set_trace_callback(steps.append)
+            start = talk.begin("Clara of house 1 moved to Lisbon.")
+            connection.set_trace_callback(None)
+            assert start.num_deposits > 0
+            read[name] = (len(steps), start.bytes_read)
+    assert read["short"] == read["long"]
+
+
+def test_questions_are_deposited_only_when_asked_for(tmp_path, session: Opened):
+    with session(tmp_path / "a", remember="all") as talk:
+        assert talk.say("Is it raining?").remembered == 1
+    with session(tmp_path / "b", remember="nothing") as talk:
+        assert talk.say(FACTS[0]).remembered is None
+
+
+def test_what_cannot_be_is_refused(tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(UsageError, match="--inject"):
+        SessionOptions(top_k=1, inject=2)
+    with pytest.raises(UsageError, match="--remember"):
+        SessionOptions(remember="some")
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone)
+    monkeypatch.setattr(CountingEncoder, "fingerprint", "ab" * 32)
+    with pytest.raises(EncoderError):
+        session(tmp_path / "ana", tmp_path / "c")
+    with session(tmp_path / "ana") as talk, pytest.raises(UsageError):
+        talk.say("  ")
