@@ -27,7 +27,7 @@ def test_retrieval_is_one_object(run: Run, data: Path) -> None:
     report = run("eval", "locomo", "--data", data, "--probes", "1,2", "--json").json
     counts = {"n": 2, "questions": 3, "without_evidence": 1, "lost_evidence": 1, "turns": 3, "conversations": 1}
     assert {name: report[name] for name in counts} == counts
-    assert len(report["rows"]) == 3 + 2 * 2 * 2 * 3
+    assert len(report["rows"]) == 4 + 2 * 3 * 2 * 3
     for row in report["rows"]:
         assert set(row["recall"]) == {"1", "5", "10"}
         assert 0 < row["fraction_searched"] <= 1

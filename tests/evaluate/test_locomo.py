@@ -12,7 +12,7 @@ from made_keys import CountingEncoder
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import InputError, UsageError
-from precog.evaluate.locomo import Locomo, LocomoSettings, Row, read_locomo, recall_of, verdict
+from precog.evaluate.locomo import PROBE_BY, UNROUTED, Locomo, LocomoSettings, Row, read_locomo, recall_of, verdict
 from precog.evaluate.locomo_answers import answers_of, locomo_f1, sample_answered, storage_of, tokens_of
 from precog.evaluate.locomo_retrieval import KEY_TEXTS, CachedKeys, Conversation, Routed, conversation_of
 from precog.evaluate.stemming import stem
@@ -98,10 +98,12 @@ def test_a_part_alone_is_seen_and_words_bring_in_more(talk: Conversation, chosen
 def test_sub_clusters_part_a_conversation(talk: Conversation) -> None:
     routed = Routed.of(talk, from_seeds(read_seeds(), CountingEncoder()), temperature=0.12, threshold=0.2)
     key = CountingEncoder().encode_query("the rent of the flat")
-    for by_members in (True, False):
-        ranked = routed.ranked(key, by_members=by_members)
+    words = talk.index.lexical.scores("rent flat")
+    for by in PROBE_BY:
+        ranked = routed.ranked(key, by, words)
         assert sorted(ranked) == sorted(routed.rows)
         assert routed.part(ranked).tolist() == list(range(len(TALK)))
+    assert 2 in routed.part(routed.ranked(-key, "words", words)[:1])  # no member is near: words alone decide
     assert routed.part([]).tolist() == []
 
 
@@ -116,7 +118,7 @@ def test_recall_counts_evidence_turns(data: Locomo) -> None:
     assert flat["by_category"]["multi-hop"]["n"] == 1
     assert "open-domain" not in flat["by_category"]
     for kind in ("seeds", "fitted"):
-        for by in ("prototype", "members"):
+        for by in PROBE_BY:
             few, many = (rows[f"{kind}, {number} by {by}, dense"] for number in (1, 40))
             assert few["fraction_searched"] < many["fraction_searched"]
             assert many["fraction_searched"] == 1
@@ -133,14 +135,26 @@ def row(probes: int, search: str, recall: float, fraction: float) -> tuple[Row, 
 
 
 def test_the_verdict_is_of_what_searches_half_at_most() -> None:
-    rows = [row(0, "hybrid", 60.0, 1), row(4, "dense", 57.9, 0.5), row(8, "dense", 61.0, 0.51)]
-    found = verdict([*rows, row(4, "hybrid", 58.0, 0.4), row(2, "hybrid", 58.0, 0.3), row(9, "joined", 70, 0.9)])
+    control = (Row(UNROUTED, "", "", 0, "joined"), {"recall": {"5": 41.0}, "fraction_searched": 0.1})
+    rows = [
+        row(0, "hybrid", 60.0, 1),
+        row(0, "dense", 59.0, 1),
+        row(4, "dense", 57.9, 0.5),
+        row(8, "dense", 61.0, 0.51),
+    ]
+    rows += [control, row(4, "hybrid", 58.0, 0.4), row(2, "hybrid", 58.0, 0.3), row(9, "joined", 70.0, 0.9)]
+    found = verdict(rows)
     assert found["flat"] == 60
+    dense = {"name": "4 dense", "recall_at_5": 57.9, "fraction_searched": 0.5, "holds": False, "unrouted": None}
+    hybrid = {"name": "4 hybrid", "recall_at_5": 58.0, "fraction_searched": 0.4, "holds": True, "unrouted": None}
     assert found["by_search"] == {
-        "dense": {"name": "4 dense", "recall_at_5": 57.9, "fraction_searched": 0.5, "holds": False},
-        "hybrid": {"name": "4 hybrid", "recall_at_5": 58.0, "fraction_searched": 0.4, "holds": True},
+        "dense": {**dense, "same_flat": 59.0, "holds_against_same": True},
+        "hybrid": {**hybrid, "same_flat": 60.0, "holds_against_same": True},
         "joined": None,
     }
+    joined = verdict([*rows, row(3, "joined", 50.0, 0.2)])["by_search"]
+    assert isinstance(joined, dict)
+    assert joined["joined"]["unrouted"] == 41
 
 
 def test_key_texts_say_more_or_less(data: Locomo) -> None:

@@ -173,6 +173,11 @@ def _print_verdict(found: dict[str, Any]) -> None:
             f"{100 * best['fraction_searched']:.0f} %) {held} {found['margin']:g} points of flat search's "
             f"{found['flat']:.1f}"
         )
+        if best["unrouted"] is not None:
+            out.print(f"{how}, without any sub-cluster: {best['unrouted']:.1f}")
+        if best["same_flat"] != found["flat"]:
+            held = "is within" if best["holds_against_same"] else "is not within"
+            out.print(f"{how}: it {held} {found['margin']:g} points of flat {how} search's {best['same_flat']:.1f}")
 
 
 def _print_answers(report: dict[str, Any]) -> None:

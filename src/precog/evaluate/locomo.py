@@ -22,6 +22,7 @@ from precog.evaluate.locomo_retrieval import (
     Conversation,
     Found,
     PartSearch,
+    ProbeBy,
     Routed,
     Search,
     conversation_of,
@@ -36,6 +37,9 @@ from precog.memory.settings import MemorySettings
 from precog.memory.transcript import CATEGORIES, LocomoQuestion, locomo_questions, read_transcript
 from precog.text.tokenizer import load_mistral_tokenizer
 
+PROBE_BY: tuple[ProbeBy, ...] = ("prototype", "members", "words")
+UNROUTED = "no sub-cluster, joined"
+"""The words' best few alone, sorted by meaning and words: what ``joined`` finds without any routing."""
 AT = (1, 5, 10)
 WHOLE: tuple[Search, ...] = ("hybrid", "dense", "bm25")
 PART: tuple[PartSearch, ...] = ("hybrid", "dense", "joined")
@@ -125,7 +129,7 @@ class Row:
     Attributes:
         name: such as ``flat hybrid`` or ``seeds, 8 by members, dense``.
         prototypes: "" for the whole.
-        probe_by: ``prototype`` or ``members``; "" for the whole.
+        probe_by: one of `PROBE_BY`; "" for the whole.
         probes: sub-clusters searched; 0 for all.
         search: how what is searched is searched.
     """
@@ -202,6 +206,7 @@ def recall_of(
     routed = {kind: _routed(kind, conversations, encoder, settings) for kind in settings.prototypes}
     tallies: dict[Row, _Tally] = {}
     by_keys = {keys: {how: _Tally() for how in WHOLE} for keys in settings.keys}
+    unrouted, nothing = _Tally(), np.zeros(0, np.int64)
     encode_sec = []
     for done, question in enumerate(data.with_evidence, 1):
         started = time.perf_counter()
@@ -214,10 +219,12 @@ def recall_of(
                 by_keys[keys][how].add(question, searched.references, found)
         conversation = conversations[question.conversation]
         references = conversation.references
+        unrouted.add(question, references, conversation.search_part(question.question, key, nothing, "joined"))
         for kind, of in routed.items():
-            for by in ("prototype", "members"):
+            for by in PROBE_BY:
                 started = time.perf_counter()
-                ranked = of[question.conversation].ranked(key, by_members=by == "members")
+                words = conversation.index.lexical.scores(question.question) if by == "words" else None
+                ranked = of[question.conversation].ranked(key, by, words)
                 probe_sec = time.perf_counter() - started
                 for number in settings.probes:
                     rows = of[question.conversation].part(ranked[:number])
@@ -228,6 +235,7 @@ def recall_of(
         on_step("questions", done, len(data.with_evidence))
     first = by_keys[settings.keys[0]]
     whole = {Row(f"flat {how}", "", "", 0, how): first[how] for how in WHOLE}
+    whole[Row(UNROUTED, "", "", 0, "joined")] = unrouted
     measured = [(row, tally.to_json()) for row, tally in (whole | tallies).items()]
     return {
         "rows": [{**asdict(row), **figures} for row, figures in measured],
@@ -242,10 +250,13 @@ def verdict(rows: Sequence[tuple[Row, Mapping[str, object]]]) -> dict[str, objec
 
     Returns:
         Flat hybrid search's recall at 5 (``flat``), the ``margin`` in points, the ``most_searched`` that counts; and in
-        ``by_search``, of the ways that search at most that, the best: its name, recall at 5, share searched, and
-        whether it ``holds``, being at most the margin below; None where no way searches so little.
+        ``by_search``, of the ways that search at most that, the best: its name, recall at 5, share searched, whether it
+        ``holds``, being at most the margin below; the recall of searching everything in the same way (``same_flat``),
+        and whether it ``holds_against_same``; for ``joined``, also what is found without routing (``unrouted``). None
+        where no way searches so little.
     """
-    flat = next(_recall_at_5(measured) for row, measured in rows if row.name == "flat hybrid")
+    whole = {row.name: _recall_at_5(measured) for row, measured in rows if not row.probes}
+    flat = whole["flat hybrid"]
     best: dict[str, object] = {}
     for how in PART:
         frugal = [
@@ -257,12 +268,15 @@ def verdict(rows: Sequence[tuple[Row, Mapping[str, object]]]) -> dict[str, objec
             best[how] = None
             continue
         row, measured = max(frugal, key=lambda entry: _recall_at_5(entry[1]))
-        recall = _recall_at_5(measured)
+        recall, same = _recall_at_5(measured), whole["flat dense" if how == "dense" else "flat hybrid"]
         best[how] = {
             "name": row.name,
             "recall_at_5": recall,
             "fraction_searched": measured["fraction_searched"],
             "holds": recall >= flat - MARGIN,
+            "same_flat": same,
+            "holds_against_same": recall >= same - MARGIN,
+            "unrouted": whole[UNROUTED] if how == "joined" else None,
         }
     return {"flat": flat, "margin": MARGIN, "most_searched": MOST_SEARCHED, "by_search": best}
 

@@ -23,6 +23,7 @@ from precog.memory.routing import Group, probe, route_all
 
 Search = Literal["hybrid", "dense", "bm25"]
 PartSearch = Literal["hybrid", "dense", "joined"]
+ProbeBy = Literal["prototype", "members", "words"]
 DEPTH = 10
 """Texts that a search brings back: recall is measured up to here."""
 _WORD_CANDIDATES = 32
@@ -192,12 +193,28 @@ class Routed:
         rows = {group: np.array(own, dtype=np.int64) for group, own in members.items()}
         return cls(prototypes, rows, {group: mean_key(conversation.mean_keys[own]) for group, own in rows.items()})
 
-    def ranked(self, key: Float32[np.ndarray, " E"], *, by_members: bool) -> list[Group]:
-        """The sub-clusters that are not empty, the nearest to a question first."""
-        if by_members:
+    def ranked(
+        self, key: Float32[np.ndarray, " E"], by: ProbeBy, words: Float32[np.ndarray, " N"] | None = None
+    ) -> list[Group]:
+        """The sub-clusters that are not empty, the nearest to a question first.
+
+        Args:
+            key: the question's.
+            by: how near a sub-cluster is: as its ``prototype``, as the mean of its ``members``, or ``words``: half
+                that, half the best BM25 score of a member, each relative to the best sub-cluster's.
+            words: BM25 score of every chunk; for ``words``.
+        """
+        if by == "prototype":
+            most = len(self.prototypes.subclusters) + len(self.prototypes.domains)
+            return [group for group in probe(key, self.prototypes, most) if group in self.rows]
+        if by == "members":
             return probe(key, self.prototypes, len(self.means), self.means)
-        most = len(self.prototypes.subclusters) + len(self.prototypes.domains)
-        return [group for group in probe(key, self.prototypes, most) if group in self.rows]
+        assert words is not None, "sub-clusters are compared by words too"
+        groups = list(self.means)
+        near = np.maximum(np.stack([self.means[group] for group in groups]) @ key, 0)
+        worded = np.array([words[self.rows[group]].max() for group in groups])
+        scores = near / max(float(near.max()), _MIN_SCORE) + worded / max(float(worded.max()), _MIN_SCORE)
+        return [groups[number] for number in np.argsort(-scores, kind="stable").tolist()]
 
     def part(self, groups: Sequence[Group]) -> Int64[np.ndarray, " n"]:
         """All rows of some sub-clusters, rising."""
