@@ -68,6 +68,12 @@ def test_bad_options_are_one_line(run: Run, data: Path, options: list[str], said
     assert said in " ".join(ended.err.split())
 
 
+def test_no_folder_for_answers_is_told_first(run: Run, data: Path, tmp_path: Path) -> None:
+    ended = run("eval", "locomo", "--data", data, "--answers", 1, "--samples", tmp_path / "no" / "said.jsonl")
+    assert ended.status != 0
+    assert "there is no such folder" in " ".join(ended.err.split())
+
+
 def test_a_file_that_is_no_locomo(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"a": 1}')

@@ -11,6 +11,7 @@ and ``answers`` (``n``, ``evidence_is_first``, ``modes``, ``stemmer``), both nul
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -18,16 +19,18 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from precog.backbones.protocol import Backbone
 from precog.backbones.registry import load_backbone
 from precog.cli import options
 from precog.cli.output import human_seconds, out, print_json, shown
 from precog.cli.progress import Bar
-from precog.config import Settings, resolve
+from precog.config import expanded, resolve
 from precog.encoders import Encoder, load_encoder
-from precog.errors import UsageError
+from precog.errors import StorageError, UsageError
 from precog.evaluate.locomo import PROBES, PROTOTYPES, Locomo, LocomoSettings, read_locomo, recall_of
 from precog.evaluate.locomo_answers import Asked, answers_of, sample_answered, storage_of
 from precog.memory.keyed import sklearn_part
+from precog.memory.transcript import LocomoQuestion
 from precog.state.codec import codec_named
 
 
@@ -60,15 +63,25 @@ def locomo(
     chosen = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     settings = LocomoSettings(_numbers(probes), _names(keys), _names(prototypes), seed)
     codec_named(codec)
-    if samples is not None and not answers:
-        raise UsageError("--samples writes answers, and none are asked for", given=str(samples), expected="--answers N")
+    if samples is not None:
+        if not answers:
+            raise UsageError("--samples writes answers, and none are asked", given=str(samples), expected="--answers N")
+        samples = expanded(samples)
+        if not samples.parent.is_dir():
+            raise StorageError("there is no such folder", given=samples.parent, hint="make it first")
     if "fitted" in settings.prototypes:
         sklearn_part("cluster")
     read = read_locomo(data, settings.zone)
     loaded = load_encoder(chosen.encoder)
+    questions = sample_answered(read.questions, answers, seed) if answers else []
+    backbone = (
+        load_backbone(chosen.model, encode_mode="once", device=chosen.device, threads=chosen.threads)
+        if questions
+        else None
+    )
     with _Progress() as bar:
         report = {**_counts(read), **recall_of(read, loaded, settings, bar.show)}
-        answered = _answers(read, answers, seed, chosen, loaded, codec, samples, bar) if answers else {}
+        answered = {} if backbone is None else _answers(read, questions, backbone, loaded, codec, samples, bar)
     nothing = {"storage": None, "answers": None, "model": None}
     report |= {**nothing, **answered, "encoder": loaded.name, "codec": codec, "seed": seed}
     if as_json:
@@ -116,16 +129,13 @@ def _counts(data: Locomo) -> dict[str, object]:
 
 def _answers(
     data: Locomo,
-    limit: int,
-    seed: int,
-    chosen: Settings,
+    questions: Sequence[LocomoQuestion],
+    backbone: Backbone,
     encoder: Encoder,
     codec: str,
     samples: Path | None,
     bar: _Progress,
 ) -> dict[str, object]:
-    backbone = load_backbone(chosen.model, encode_mode="once", device=chosen.device, threads=chosen.threads)
-    questions = sample_answered(data.questions, limit, seed)
     report, asked = answers_of(
         data, questions, backbone, encoder, codec, lambda done: bar.show("answers", done, len(questions))
     )
