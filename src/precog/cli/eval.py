@@ -12,6 +12,7 @@ from precog.backbones.registry import load_backbone
 from precog.cli import options
 from precog.cli.eval_clusters import clusters
 from precog.cli.eval_composition import composition
+from precog.cli.eval_locomo import locomo
 from precog.cli.output import err, human_seconds, out, print_json
 from precog.config import resolve
 from precog.engine.grounded import GroundedSettings
@@ -95,6 +96,7 @@ def squad(
 
 
 app.command()(clusters)
+app.command()(locomo)
 
 
 def _print_report(report: dict[str, object]) -> None:
