@@ -3,10 +3,12 @@
 import typer
 
 from precog.cli.memory.forget import forget
+from precog.cli.memory.purge import purge
 from precog.cli.memory.recall import recall
 from precog.cli.memory.reindex import reindex
 from precog.cli.memory.remember import remember
 from precog.cli.memory.show import listing, show, stats
+from precog.cli.memory.supersede import supersede
 
 app = typer.Typer(no_args_is_help=True, help="Remember, recall and forget.")
 app.command()(remember)
@@ -16,3 +18,5 @@ app.command("list")(listing)
 app.command()(show)
 app.command()(stats)
 app.command()(reindex)
+app.command()(supersede)
+app.command()(purge)

@@ -32,7 +32,8 @@ def listing(
     for deposit in shown_ones:
         info = deposit.info
         when = "" if info.time is None else info.time.isoformat()
-        out.print(f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(info.text[:100])}")
+        old = "" if deposit.superseded_by is None else f"  [dim]superseded by {deposit.superseded_by}[/]"
+        out.print(f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(info.text[:100])}{old}")
     if len(found) > len(shown_ones):
         out.print(f"[dim]the last {len(shown_ones)} of {len(found)}; --limit shows more[/]")
     return 0

@@ -1,0 +1,37 @@
+"""``precog memory purge``: all of a user's memory goes."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import err, human_bytes, out, print_json, shown
+from precog.config import resolve
+from precog.errors import UsageError
+from precog.memory.forget import UNREACHABLE
+from precog.memory.place import existing_folder
+from precog.memory.purge import purge as purge_memory
+
+
+def purge(
+    user: User,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Remove everything of one user: the folder is overwritten and deleted."""
+    folder = existing_folder(resolve({}).home, user)
+    if not yes:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise UsageError("everything of this user would be removed", given=user, hint="say --yes to do so")
+        err.print(f"Remove everything that is remembered of [bold]{shown(user)}[/]? \\[y/N] ", end="")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            err.print("nothing was removed")
+            return 1
+    done = purge_memory(folder)
+    if as_json:
+        print_json({"purged": True, "files": done.num_files, "bytes": done.num_bytes, "outside": list(UNREACHABLE)})
+        return 0
+    out.print(f"[bold]removed[/] {done.num_files} files ({human_bytes(done.num_bytes)})")
+    return 0

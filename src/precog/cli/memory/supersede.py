@@ -1,0 +1,39 @@
+"""``precog memory supersede``: something newer holds; the old stays as history."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import out, print_json
+from precog.config import resolve
+from precog.errors import InputError
+from precog.memory.opened import settings_of
+from precog.memory.place import existing_folder
+from precog.memory.recall import refresh_index
+from precog.store.memory import MemoryStore
+
+
+def supersede(
+    user: User,
+    old: Annotated[int, typer.Argument(metavar="OLD", help="Deposit that no longer holds.")],
+    new: Annotated[int, typer.Argument(metavar="NEW", help="Deposit that holds instead.")],
+    as_json: options.Json = False,
+) -> int:
+    """Let one deposit hold instead of another, which is kept but no longer recalled."""
+    with MemoryStore.open(existing_folder(resolve({}).home, user), write=True, wait_sec=30.0) as store:
+        for number in (old, new):
+            if store.deposit(number) is None:
+                raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
+        if old == new:
+            raise InputError("a deposit cannot hold instead of itself", given=old, expected="two deposits")
+        with store.batch() as batch:
+            batch.supersede(old, new, at=time.time())
+        refresh_index(store, settings_of(store).encoder_fingerprint)
+    if as_json:
+        print_json({"superseded": old, "by": new})
+        return 0
+    out.print(f"{old} is history; {new} holds instead")
+    return 0
