@@ -2,6 +2,7 @@
 
 import typer
 
+from precog.cli.memory.archive import export, load
 from precog.cli.memory.forget import forget
 from precog.cli.memory.purge import purge
 from precog.cli.memory.recall import recall
@@ -20,3 +21,5 @@ app.command()(stats)
 app.command()(reindex)
 app.command()(supersede)
 app.command()(purge)
+app.command()(export)
+app.command("import")(load)

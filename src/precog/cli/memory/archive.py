@@ -1,0 +1,58 @@
+"""``precog memory export`` and ``import``: a memory as a readable file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from precog.cli import options
+from precog.cli.memory.naming import User
+from precog.cli.output import out, print_json, shown
+from precog.config import resolve
+from precog.memory.archive import export as export_memory
+from precog.memory.archive import import_archive, read_archive
+from precog.memory.opened import OpenMemory
+from precog.memory.place import existing_folder, new_folder
+from precog.memory.recall import refresh_index
+from precog.records import ModelChoice
+from precog.store.memory import MemoryStore
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
+    user: User,
+    as_json: options.Json = False,
+) -> int:
+    """Write what was said to a file that people can read."""
+    with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
+        count = export_memory(store, file)
+    if as_json:
+        print_json({"deposits": count, "file": str(file)})
+        return 0
+    out.print(f"[bold]written[/] {count} deposits to {shown(str(file))}; `forget` does not reach them there")
+    return 0
+
+
+def load(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Of `precog memory export`.")],
+    user: User,
+    model: options.Model = None,
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
+) -> int:
+    """Remember what an exported file holds; what is known already changes nothing."""
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    entries = read_archive(file)
+    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    folder = new_folder(settings.home, user)
+    with OpenMemory.open(folder, choice, encoder=settings.encoder, create=True) as memory:
+        done = import_archive(memory, entries)
+        refresh_index(memory.store, memory.settings.encoder_fingerprint)
+    if as_json:
+        print_json(done.to_json())
+        return 0
+    new = len(done.ids) - done.num_duplicates
+    out.print(f"[bold]remembered[/] {new} deposits, {done.num_duplicates} known already")
+    return 0

@@ -1,0 +1,81 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from tiny_memory import chunks, open_memory, said
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.errors import InputError
+from precog.memory.archive import export, import_archive, read_archive
+from precog.memory.deposit import deposit
+from precog.memory.opened import OpenMemory
+
+TEXTS = ["I met Clara yesterday at the pier.", "Clara lives in Lisbon.", "Clara lives in Porto now."]
+
+
+def rows(memory: OpenMemory) -> list[tuple[object, ...]]:
+    return [
+        (
+            d.info.uid,
+            d.info.text,
+            d.info.header,
+            d.info.key_text,
+            d.info.time,
+            d.info.speaker,
+            d.info.group,
+            d.superseded_by,
+        )
+        for d in memory.store.deposits()
+        for i in [d.info]
+    ]
+
+
+def exported(folder: Path, path: Path, backbone: TennsBackbone) -> list[tuple[object, ...]]:
+    with open_memory(folder, backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS, " ".join(TEXTS * 20))))
+        with memory.store.batch() as batch:
+            batch.supersede(2, 3, at=5.0)
+        assert export(memory.store, path) == len(rows(memory))
+        return rows(memory)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_there_and_back(tmp_path, backbone: TennsBackbone, name: str):
+    before = exported(tmp_path / "a", tmp_path / name, backbone)
+    assert len(before) > 4
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    with open_memory(tmp_path / "b", backbone) as memory:
+        done = import_archive(memory, read_archive(tmp_path / name))
+        assert done.num_duplicates == 0
+        assert rows(memory) == before
+        assert import_archive(memory, read_archive(tmp_path / name)).num_duplicates == len(before)
+        assert rows(memory) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], "cut short"),
+        (lambda lines: [*lines[:-1], lines[-1][:-5]], "line 3"),
+        (lambda lines: ['{"format": "other"}', *lines[1:]], "no archive"),
+        (lambda lines: [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]], "version"),
+        (lambda lines: [lines[0], lines[1], lines[1]], "contradicts itself"),
+        (lambda lines: [lines[0], lines[1], lines[2].replace('"part": 0', '"part": "x"')], "line 3: part"),
+        (lambda lines: [], "no JSON object"),
+    ],
+)
+def test_a_foreign_or_damaged_archive_is_one_clear_line(tmp_path, backbone: TennsBackbone, change, message: str):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS[:2])))
+        export(memory.store, tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "b.jsonl").write_text("".join(line + "\n" for line in change(lines)))
+    with pytest.raises(InputError, match=message):
+        read_archive(tmp_path / "b.jsonl")
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(json.dumps({}).encode(), mtime=0)[:-4])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_archive(tmp_path / "a.gz")
