@@ -171,7 +171,7 @@ def test_a_reader_that_goes_away_is_no_error(corpus: Path) -> None:
 def test_an_interrupted_run_goes_on(tmp_path: Path, model: Path, run: Run) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
-    for name in range(6):
+    for name in range(12):
         text = "\n\n".join(
             f"Paragraph {n} of book {name} is about ship {n * 7}, built in {1500 + n}." for n in range(40)
         )
@@ -195,7 +195,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, model: Path, run: Run) -> No
             time.sleep(0.01)
         os.kill(process.pid, number)
         out, err = process.communicate(timeout=60)
-        assert before < num_chunks() < 240
+        assert before < num_chunks() < 480  # a busy machine may look late
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     for number in (signal.SIGINT, signal.SIGTERM):
