@@ -51,7 +51,7 @@ def test_files_of_other_formats_are_told_in_a_folder_and_refused_by_name(tmp_pat
 
 @pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)])
 def test_a_signal_ends_all_processes_and_leaves_nothing(number: int, to_all: bool, tmp_path: Path) -> None:
-    words = ["train-data", "--recall", "200000", "--workers", "2", "--out", str(tmp_path / "out")]
+    words = ["train-data", "--recall", "2000000", "--workers", "2", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(
         [sys.executable, "-m", "precog", *words], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
