@@ -176,7 +176,8 @@ class Session:
         found = [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
         if chunks is not None:
             found += [SessionEvidence(entry.hit.dense, corpus=entry) for entry in chunks.result().found]
-        found.sort(key=lambda entry: -entry.score)
+        if chunks is not None:  # alone, the memory's own order by words and meaning stands
+            found.sort(key=lambda entry: -entry.score)
         spent = time.perf_counter() - begun
         return found[: self.options.top_k], recalled.encode_sec, spent - recalled.encode_sec
 
