@@ -1,15 +1,14 @@
 """``precog ask``: one question, or a prompt that loads once."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from precog.cli import options
+from precog.cli.conversation import converse, is_interactive
 from precog.cli.main import STARTED_SEC
-from precog.cli.output import err, human_seconds, out, print_json, shown
+from precog.cli.output import human_seconds, out, print_json, shown
 from precog.cli.sources import print_source
-from precog.cli.streams import lines_of_input
 from precog.cli.text import visible
 from precog.config import resolve
 from precog.corpus.answer import NOT_FOUND, CorpusAnswer
@@ -17,7 +16,7 @@ from precog.corpus.ask import Asker, AskOptions
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
-from precog.errors import InputError, PrecogError, StorageError, UsageError
+from precog.errors import UsageError
 from precog.records import ModelChoice
 
 
@@ -36,12 +35,8 @@ def ask(
         int,
         typer.Option(metavar="N", help="States composed. The shipped model was trained on one chunk."),
     ] = 1,
-    compose: Annotated[
-        str, typer.Option(metavar="mean|concat|permute|mix|replay", help="How several states become one context.")
-    ] = DEFAULT_RULE,
-    compose_temperature: Annotated[
-        float, typer.Option(metavar="T", help="Of the softmax over scores (mean and mix); 1 in the paper.")
-    ] = DEFAULT_TEMPERATURE,
+    compose: options.Compose = DEFAULT_RULE,
+    compose_temperature: options.ComposeTemperature = DEFAULT_TEMPERATURE,
     compose_renorm: Annotated[
         str, typer.Option(metavar="none|layer", help="Scale a composed state's layers to its members' norm.")
     ] = "none",
@@ -51,14 +46,9 @@ def ask(
             metavar="SUBSET", help="Layers to inject, such as bottom:6.  \\[default: all stored]", show_default=False
         ),
     ] = None,
-    free: Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")] = False,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P", help="Below it there is no answer.  \\[default: the model's own]", show_default=False
-        ),
-    ] = None,
-    always_answer: Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")] = False,
+    free: options.Free = False,
+    min_confidence: options.MinConfidence = None,
+    always_answer: options.AlwaysAnswer = False,
     temperature: Annotated[float, typer.Option(metavar="T", help="0 is greedy (with --free).")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Probability kept (with --free).")] = 1.0,
     sample_top_k: Annotated[int, typer.Option(metavar="N", help="Tokens kept, 0 for all (with --free).")] = 0,
@@ -118,40 +108,19 @@ def ask(
 
 
 def _converse(asker: Asker, how: AskOptions, as_json: bool) -> None:
-    """Question after question until the end of input; one that fails does not end it.
-
-    Raises:
-        InputError: no question came.
-    """
-    lines = lines_of_input()
-    interactive = sys.stdin is not None and sys.stdin.isatty()
-    if interactive:
-        err.print(f"[bold]{shown(asker.backbone.card.name)}[/] is ready; an empty line or Ctrl-D ends.")
+    """Question after question."""
     num_asked = 0
-    while True:
-        if interactive:
-            err.print("[bold cyan]?[/] ", end="")
-        line = next(lines, "")
-        question = line.strip()
-        if not line or (interactive and not question):
-            break
-        if not question:
-            continue
-        if not interactive and not as_json:
+
+    def answer(question: str) -> None:
+        nonlocal num_asked
+        if not is_interactive() and not as_json:
             if num_asked:
                 out.print()
             out.print(f"[bold cyan]?[/] {shown(question)}")
         num_asked += 1
-        try:
-            _answer(asker, question, how, as_json)
-        except StorageError:
-            raise  # there is nowhere to answer
-        except PrecogError as error:
-            err.print(f"precog: {shown(' '.join(str(error).split()))}")
-            if as_json:
-                print_json({"question": question, "error": error.to_json()})
-    if not num_asked and not interactive:
-        raise InputError("there is no question on standard input", expected="questions, one a line")
+        _answer(asker, question, how, as_json)
+
+    converse(asker.backbone.card.name, "question", "?", answer, as_json=as_json)
 
 
 def _answer(asker: Asker, question: str, how: AskOptions, as_json: bool) -> None:

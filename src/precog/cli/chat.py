@@ -1,42 +1,30 @@
 """``precog chat``: a conversation that is remembered."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
-from precog.cli.output import err, human_seconds, out, print_json, shown
-from precog.cli.streams import lines_of_input
+from precog.cli.conversation import converse, is_interactive
+from precog.cli.output import human_seconds, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
-from precog.errors import InputError, PrecogError, StorageError
 from precog.memory.place import new_folder
 from precog.records import ModelChoice
 from precog.session import Reply, Session, SessionOptions
 
 
 def chat(
-    user: User,
+    user: options.User,
     corpus: options.Corpus = None,
     top_k: Annotated[int, typer.Option(metavar="N", help="Pieces of evidence retrieved and shown.")] = 3,
     inject: Annotated[int, typer.Option(metavar="N", help="States composed.")] = 1,
-    compose: Annotated[
-        str, typer.Option(metavar="mean|concat|permute|mix|replay", help="How several states become one context.")
-    ] = DEFAULT_RULE,
-    compose_temperature: Annotated[
-        float, typer.Option(metavar="T", help="Of the softmax over scores; 1 in the paper.")
-    ] = DEFAULT_TEMPERATURE,
+    compose: options.Compose = DEFAULT_RULE,
+    compose_temperature: options.ComposeTemperature = DEFAULT_TEMPERATURE,
     baseline: Annotated[float, typer.Option(metavar="L", help="Share of the session's semantic state.")] = 0.0,
-    free: Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")] = False,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="P", help="Below it there is no answer.  \\[default: the model's own]", show_default=False
-        ),
-    ] = None,
-    always_answer: Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")] = False,
+    free: options.Free = False,
+    min_confidence: options.MinConfidence = None,
+    always_answer: options.AlwaysAnswer = False,
     remember: Annotated[
         str, typer.Option(metavar="statements|all|nothing", help="What of it is deposited; questions are no facts.")
     ] = "statements",
@@ -70,42 +58,24 @@ def chat(
 
 
 def _converse(session: Session, as_json: bool) -> None:
-    """Utterance after utterance until the end of input; one that fails does not end it."""
-    lines = lines_of_input()
-    interactive = sys.stdin is not None and sys.stdin.isatty()
-    if interactive:
-        err.print(f"[bold]{shown(session.backbone.card.name)}[/] is ready; an empty line or Ctrl-D ends.")
-    num_said = 0
-    while True:
-        if interactive:
-            err.print("[bold cyan]>[/] ", end="")
-        line = next(lines, "")
-        utterance = line.strip()
-        if not line or (interactive and not utterance):
-            break
-        if not utterance:
-            continue
-        num_said += 1
-        try:
-            reply = session.say(utterance)
-        except StorageError:
-            raise  # there is nowhere to remember
-        except PrecogError as error:
-            err.print(f"precog: {shown(' '.join(str(error).split()))}")
-            if as_json:
-                print_json({"utterance": utterance, "error": error.to_json()})
-            continue
-        if as_json:
-            start = session.start.to_json() if session.start is not None and num_said == 1 else None
-            print_json({"utterance": utterance, **reply.to_json(), **({"start": start} if start else {})})
-        else:
-            _show(utterance, reply, interactive)
-    if not num_said and not interactive:
-        raise InputError("there is nothing on standard input", expected="utterances, one a line")
+    """Utterance after utterance; how the session began is told with the first reply."""
+    is_told = False
+
+    def answer(utterance: str) -> None:
+        nonlocal is_told
+        reply = session.say(utterance)
+        if not as_json:
+            _show(utterance, reply)
+            return
+        began = {} if is_told or session.start is None else {"start": session.start.to_json()}
+        print_json({"utterance": utterance, **reply.to_json(), **began})
+        is_told = True
+
+    converse(session.backbone.card.name, "utterance", ">", answer, as_json=as_json)
 
 
-def _show(utterance: str, reply: Reply, interactive: bool) -> None:
-    if not interactive:
+def _show(utterance: str, reply: Reply) -> None:
+    if not is_interactive():
         out.print(f"[bold cyan]>[/] {shown(utterance)}")
     out.print(shown(reply.text))
     for entry in reply.evidence:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 from precog.backbones.registry import load_backbone
@@ -13,7 +12,8 @@ from precog.cli import options
 from precog.cli.eval_clusters import clusters
 from precog.cli.eval_composition import composition
 from precog.cli.eval_locomo import locomo
-from precog.cli.output import err, human_seconds, out, print_json
+from precog.cli.output import human_seconds, out, print_json
+from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
@@ -76,11 +76,9 @@ def squad(
             {**backbone.card.decoding, **({} if beam is None else {"beam_width": beam})}
         )
     reader = ParagraphReader(backbone, codec, decoding)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress("questions", *columns, console=err, transient=True) as progress:
-        task = progress.add_task("questions", total=len(questions))
+    with Counting("questions") as bar:
         report, answered = evaluate(
-            questions, everything, reader, chosen, settings.encoder, lambda done: progress.update(task, completed=done)
+            questions, everything, reader, chosen, settings.encoder, lambda done: bar.show(done, len(questions))
         )
     if samples is not None:
         with samples.open("w", encoding="utf-8") as file:

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from precog import figures
 from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
-from precog.cli.progress import Bar
+from precog.cli.progress import Counting
 from precog.config import expanded, resolve
 from precog.encoders import load_encoder
 from precog.evaluate.clusters import ClusterReport, ClusterSettings, DomainReport, evaluate_clusters
@@ -60,28 +59,17 @@ def clusters(
         threshold=threshold,
         seed=seed,
     )
-    with _Encoding() as bar:
+    with Counting("utterances") as bar:
         loaded = load_encoder(resolve({"encoder": encoder}).encoder)
-        report = evaluate_clusters(spoken, loaded, settings, bar.advance)
+        report = evaluate_clusters(
+            spoken, loaded, settings, lambda done, total: bar.show(done, total, None if done < total else "grouping")
+        )
     drawn = None if plot is None else {"file": str(plot), "ratios": _draw(report, plot)}
     if as_json:
         print_json({**report.to_json(), "plot": drawn})
     else:
         _print(report, plot)
     return 0
-
-
-class _Encoding(Bar):
-    """Utterances encoded so far, on stderr."""
-
-    def __init__(self) -> None:
-        columns = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        super().__init__("utterances", *columns)
-
-    def advance(self, done: int, total: int) -> None:
-        """So many of so many are encoded; what follows takes seconds."""
-        description = "utterances" if done < total else "grouping"
-        self._bar.update(self._task, description=description, completed=done, total=total)
 
 
 def _draw(report: ClusterReport, path: Path) -> dict[str, float | None]:

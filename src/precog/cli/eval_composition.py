@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
-from precog.cli.output import err, human_seconds, out, print_json
+from precog.cli.output import human_seconds, out, print_json
+from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.engine.grounded import GroundedSettings
 from precog.evaluate.composer import DEFAULT_WAYS, CompositionSettings, Way
@@ -45,18 +45,8 @@ def composition(
     everything = read_questions(data)
     backbone = load_backbone(settings.model, encode_mode="once", device=settings.device, threads=settings.threads)
     chosen = CompositionSettings(ways, chunks, codec, GroundedSettings.from_card(backbone.card.decoding))
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress("questions", *columns, console=err, transient=True) as progress:
-        task = progress.add_task("questions", total=None)
-        report = evaluate_composition(
-            everything,
-            limit,
-            seed,
-            backbone,
-            chosen,
-            settings.encoder,
-            lambda done, total: progress.update(task, completed=done, total=total),
-        )
+    with Counting("questions") as bar:
+        report = evaluate_composition(everything, limit, seed, backbone, chosen, settings.encoder, bar.show)
     if as_json:
         print_json(report)
     else:

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import load_backbone
 from precog.cli import options
 from precog.cli.output import human_seconds, out, print_json, shown
-from precog.cli.progress import Bar
+from precog.cli.progress import Counting
 from precog.config import expanded, resolve
 from precog.encoders import Encoder, load_encoder
 from precog.errors import StorageError, UsageError
@@ -79,8 +78,11 @@ def locomo(
         if questions
         else None
     )
-    with _Progress() as bar:
-        report = {**_counts(read), **recall_of(read, loaded, settings, bar.show)}
+    with Counting("reading") as bar:
+        report = {
+            **_counts(read),
+            **recall_of(read, loaded, settings, lambda what, done, total: bar.show(done, total, what)),
+        }
         answered = {} if backbone is None else _answers(read, questions, backbone, loaded, codec, samples, bar)
     nothing = {"storage": None, "answers": None, "model": None}
     report |= {**nothing, **answered, "encoder": loaded.name, "codec": codec, "seed": seed}
@@ -89,15 +91,6 @@ def locomo(
     else:
         _print(report)
     return 0
-
-
-class _Progress(Bar):
-    def __init__(self) -> None:
-        columns = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        super().__init__("reading", *columns)
-
-    def show(self, what: str, done: int, total: int) -> None:
-        self._bar.update(self._task, description=what, completed=done, total=total)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -134,10 +127,10 @@ def _answers(
     encoder: Encoder,
     codec: str,
     samples: Path | None,
-    bar: _Progress,
+    bar: Counting,
 ) -> dict[str, object]:
     report, asked = answers_of(
-        data, questions, backbone, encoder, codec, lambda done: bar.show("answers", done, len(questions))
+        data, questions, backbone, encoder, codec, lambda done: bar.show(done, len(questions), "answers")
     )
     if samples is not None:
         samples.write_text("".join(map(_line, asked)), encoding="utf-8")

@@ -41,6 +41,28 @@ Retrieval = Annotated[
         show_default=False,
     ),
 ]
+Compose = Annotated[
+    str,
+    typer.Option("--compose", metavar="mean|concat|permute|mix|replay", help="How several states become one context."),
+]
+ComposeTemperature = Annotated[
+    float,
+    typer.Option(
+        "--compose-temperature", metavar="T", help="Of the softmax over scores (mean and mix); 1 in the paper."
+    ),
+]
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence",
+        metavar="P",
+        help="Below it there is no answer.  \\[default: the model's own]",
+        show_default=False,
+    ),
+]
+AlwaysAnswer = Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")]
+Free = Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")]
+User = Annotated[str, typer.Option("--user", metavar="U", help="Whose memory.")]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Of the random numbers.", min=0, max=2**63 - 1)
 ]  # as torch and numpy take it

@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from precog.cli.output import err
 
@@ -60,6 +60,19 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+class Counting(Bar):
+    """So many of so many are done, and the time that is left."""
+
+    def __init__(self, description: str) -> None:
+        columns = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        super().__init__(description, *columns)
+        self._description = description
+
+    def show(self, done: int, total: int, description: str | None = None) -> None:
+        """So many are done; ``description`` where the work has become another."""
+        self._bar.update(self._task, description=description or self._description, completed=done, total=total)
 
 
 class RunProgress(Bar):

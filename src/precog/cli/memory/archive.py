@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
-from precog.cli.output import out, print_json, shown
+from precog.cli.output import counted, out, print_json, shown
 from precog.config import resolve
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import import_archive, read_archive
@@ -20,7 +19,7 @@ from precog.store.memory import MemoryStore
 
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
-    user: User,
+    user: options.User,
     as_json: options.Json = False,
 ) -> int:
     """Write what was said to a file that people can read."""
@@ -29,13 +28,13 @@ def export(
     if as_json:
         print_json({"deposits": count, "file": str(file)})
         return 0
-    out.print(f"[bold]written[/] {count} deposits to {shown(str(file))}; `forget` does not reach them there")
+    out.print(f"[bold]written[/] {counted(count, 'deposit')} to {shown(str(file))}; `forget` does not reach them there")
     return 0
 
 
 def load(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Of `precog memory export`.")],
-    user: User,
+    user: options.User,
     model: options.Model = None,
     encoder: options.Encoder = None,
     device: options.Device = None,
@@ -54,5 +53,5 @@ def load(
         print_json(done.to_json())
         return 0
     new = len(done.ids) - done.num_duplicates
-    out.print(f"[bold]remembered[/] {new} deposits, {done.num_duplicates} known already")
+    out.print(f"[bold]remembered[/] {counted(new, 'deposit')}, {done.num_duplicates} known already")
     return 0

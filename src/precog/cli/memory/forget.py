@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
-from precog.cli.output import human_bytes, out, print_json, shown
+from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.memory.forget import forget as forget_deposits
 from precog.memory.moment import parse_time
@@ -18,7 +17,7 @@ from precog.records import ModelChoice
 
 
 def forget(
-    user: User,
+    user: options.User,
     ids: Annotated[list[int] | None, typer.Option("--id", metavar="ID", help="This deposit; may be repeated.")] = None,
     query: Annotated[
         str | None, typer.Option(metavar="Q", help="What it says, in other words.", show_default=False)
@@ -53,7 +52,7 @@ def forget(
     if as_json:
         print_json(report.to_json())
         return 1 if report.hits else 0
-    out.print(f"[bold]forgotten[/] {len(report.ids)} {'deposit' if len(report.ids) == 1 else 'deposits'}")
+    out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}")
     for group in report.rebuilt:
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
     for name in report.dropped:

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
-from precog.cli.output import err, human_bytes, out, print_json, shown
+from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.forget import UNREACHABLE
@@ -16,7 +15,7 @@ from precog.memory.purge import purge as purge_memory
 
 
 def purge(
-    user: User,
+    user: options.User,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -33,5 +32,5 @@ def purge(
     if as_json:
         print_json({"purged": True, "files": done.num_files, "bytes": done.num_bytes, "outside": list(UNREACHABLE)})
         return 0
-    out.print(f"[bold]removed[/] {done.num_files} files ({human_bytes(done.num_bytes)})")
+    out.print(f"[bold]removed[/] {counted(done.num_files, 'file')} ({human_bytes(done.num_bytes)})")
     return 0

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
 from precog.cli.output import out, print_json, shown
 from precog.config import resolve
 from precog.memory.opened import encoder_of, prototypes_of, settings_of
@@ -16,7 +15,7 @@ from precog.store.memory import MemoryStore
 
 def recall(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
-    user: User,
+    user: options.User,
     top_k: Annotated[int, typer.Option(metavar="N", help="Deposits to show.")] = 5,
     probes: Annotated[
         int | None,

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from precog.cli import options
-from precog.cli.memory.naming import User
-from precog.cli.output import err, out, print_json, shown
-from precog.cli.progress import Bar
+from precog.cli.output import counted, err, out, print_json, shown
+from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
@@ -26,7 +24,7 @@ from precog.records import ModelChoice
 
 
 def remember(
-    user: User,
+    user: options.User,
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What was said.", show_default=False)] = None,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="TRANSCRIPT", help="A conversation instead.", show_default=False)
@@ -80,41 +78,29 @@ def remember(
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     folder = new_folder(settings.home, user)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, wanted=wanted, create=True) as memory:
-        with _Remembering(total) as bar:
+        with Counting("turns") as bar:
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
-            done = deposit(
-                memory, _told(chunks_of(said, tokenizer, max_tokens=most), bar.advance), importance=importance
-            )
+            chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
+            done = deposit(memory, chunks, importance=importance)
         refresh_index(memory.store, memory.settings.encoder_fingerprint)
         routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=list(done.ids[:20]))}
     if as_json:
         print_json(done.to_json())
         return 0
     new = len(done.ids) - done.num_duplicates
-    out.print(f"[bold]remembered[/] {new} {'deposit' if new == 1 else 'deposits'}, {done.num_duplicates} known already")
+    out.print(f"[bold]remembered[/] {counted(new, 'deposit')}, {done.num_duplicates} known already")
     for number, group in routed.items():
         out.print(f"  {number}  {shown(' ▸ '.join(group))}")
     if done.expired.deposit_ids:
-        out.print(f"[yellow]budget:[/] the states of {len(done.expired.deposit_ids)} deposits expired; texts stay")
+        expired = counted(len(done.expired.deposit_ids), "deposit")
+        out.print(f"[yellow]budget:[/] the states of {expired} expired; texts stay")
     return 0
 
 
-class _Remembering(Bar):
-    """Turns that have been read."""
-
-    def __init__(self, total: int) -> None:
-        columns = (TextColumn("{task.description}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
-        super().__init__("remembering", *columns, is_shown=total > 1)
-        self._done, self._total = 0, total
-
-    def advance(self) -> None:
-        """One more."""
-        self._done += 1
-        self._bar.update(self._task, completed=self._done, total=self._total)
-
-
-def _told(chunks: Iterator[MemoryChunk], advance: Callable[[], None]) -> Iterator[MemoryChunk]:
+def _told(chunks: Iterator[MemoryChunk], show: Callable[[int], None]) -> Iterator[MemoryChunk]:
+    num_turns = 0
     for chunk in chunks:
         yield chunk
         if chunk.part == chunk.num_parts - 1:
-            advance()
+            num_turns += 1
+            show(num_turns)

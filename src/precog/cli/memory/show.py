@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
-from precog.cli.output import human_bytes, out, print_json, shown
+from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
 from precog.memory.opened import settings_of
@@ -16,7 +15,7 @@ from precog.store.memory import Deposit, MemoryStore
 
 
 def listing(
-    user: User,
+    user: options.User,
     domain: Annotated[str | None, typer.Option(metavar="D", help="Of this domain.", show_default=False)] = None,
     speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most deposits to list.")] = 100,
@@ -40,7 +39,7 @@ def listing(
 
 
 def show(
-    user: User,
+    user: options.User,
     number: Annotated[int, typer.Argument(metavar="ID", help="Of the deposit.")],
     as_json: options.Json = False,
 ) -> int:
@@ -58,7 +57,7 @@ def show(
     return 0
 
 
-def stats(user: User, as_json: options.Json = False) -> int:
+def stats(user: options.User, as_json: options.Json = False) -> int:
     """Say how much a memory holds, and where."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         size, groups, settings = store.size(), store.subclusters(), settings_of(store)
@@ -66,9 +65,10 @@ def stats(user: User, as_json: options.Json = False) -> int:
         print_json({**asdict(size), "subclusters": [asdict(group) for group in groups], "settings": settings.to_json()})
         return 0
     out.print(
-        f"{size.num_deposits} deposits in {len(groups)} sub-clusters; {size.num_states} states "
+        f"{counted(size.num_deposits, 'deposit')} in {counted(len(groups), 'sub-cluster')}; "
+        f"{counted(size.num_states, 'state')} "
         f"({human_bytes(size.state_bytes)} of {human_bytes(settings.budget_bytes)}), "
-        f"{size.num_semantic} semantic states"
+        f"{counted(size.num_semantic, 'semantic state')}"
     )
     for group in sorted(groups, key=lambda group: -group.num_deposits):
         out.print(f"  {group.num_deposits:>6}  {shown(group.domain)} ▸ {shown(group.subcluster)}")

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
 from precog.cli.output import out, print_json
 from precog.config import resolve
 from precog.errors import InputError
@@ -17,7 +16,7 @@ from precog.store.memory import MemoryStore
 
 
 def supersede(
-    user: User,
+    user: options.User,
     old: Annotated[int, typer.Argument(metavar="OLD", help="Deposit that no longer holds.")],
     new: Annotated[int, typer.Argument(metavar="NEW", help="Deposit that holds instead.")],
     as_json: options.Json = False,

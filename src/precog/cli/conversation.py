@@ -1,0 +1,54 @@
+"""Line after line of standard input, each answered as it comes: the prompt that `ask` and `chat` share."""
+
+import sys
+from collections.abc import Callable
+
+from precog.cli.output import err, print_json, shown
+from precog.cli.streams import lines_of_input
+from precog.errors import InputError, PrecogError, StorageError
+
+
+def is_interactive() -> bool:
+    """Whether somebody types."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def converse(model: str, noun: str, prompt: str, answer: Callable[[str], None], *, as_json: bool) -> None:
+    """Answer until the end of input; a line that fails is told and does not end it.
+
+    Args:
+        model: that is ready.
+        noun: what a line is, "question" or "utterance"; the key of what failed in JSON.
+        prompt: one character before what is typed.
+        answer: called with every line that is not empty.
+        as_json: print failures as JSON, too.
+
+    Raises:
+        InputError: nothing came.
+        StorageError: there is nowhere to write.
+    """
+    lines = lines_of_input()
+    interactive = is_interactive()
+    if interactive:
+        err.print(f"[bold]{shown(model)}[/] is ready; an empty line or Ctrl-D ends.")
+    has_come = False
+    while True:
+        if interactive:
+            err.print(f"[bold cyan]{prompt}[/] ", end="")
+        line = next(lines, "")
+        text = line.strip()
+        if not line or (interactive and not text):
+            break
+        if not text:
+            continue
+        has_come = True
+        try:
+            answer(text)
+        except StorageError:
+            raise
+        except PrecogError as error:
+            err.print(f"precog: {shown(' '.join(str(error).split()))}")
+            if as_json:
+                print_json({noun: text, "error": error.to_json()})
+    if not has_come and not interactive:
+        raise InputError(f"there is no {noun} on standard input", expected=f"{noun}s, one a line")
