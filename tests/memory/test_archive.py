@@ -63,6 +63,20 @@ def test_there_and_back(tmp_path, backbone: TennsBackbone, name: str):
         (lambda lines: [lines[0], lines[1], lines[1]], "contradicts itself"),
         (lambda lines: [lines[0], lines[1], lines[2].replace('"part": 0', '"part": "x"')], "line 3: part"),
         (lambda lines: [], "no JSON object"),
+        (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": 1.5')], "line 3: part"),
+        (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": -3')], "line 3: part"),
+        (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": 7')], "line 3: part"),
+        (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": true')], "line 3: part"),
+        (lambda lines: [*lines[:2], lines[2].replace('"id": 2', '"id": NaN')], "line 3: id"),
+        (
+            lambda lines: [*lines[:2], lines[2].replace('"importance": 0.0', '"importance": Infinity')],
+            "line 3: importance",
+        ),
+        (lambda lines: [*lines[:2], lines[2].replace('"importance": 0.0', '"importance": null')], "line 3: importance"),
+        (lambda lines: [*lines[:2], lines[2].replace('"time": "', '"time": "x')], "line 3: the time stamp"),
+        (lambda lines: [*lines[:2], lines[2].replace('"superseded_by": null', '"superseded_by": 2')], "superseded_by"),
+        (lambda lines: [*lines[:2], lines[2].replace('"superseded_by": null', '"superseded_by": 9')], "contradicts"),
+        (lambda lines: [*lines[:2], lines[2].replace('"id": 2', '"id": 2, "more": 1')], "line 3: more"),
     ],
 )
 def test_a_foreign_or_damaged_archive_is_one_clear_line(tmp_path, backbone: TennsBackbone, change, message: str):

@@ -77,7 +77,7 @@ def test_another_model_reads_the_texts_again(tmp_path, backbone: TennsBackbone, 
 def test_an_interrupted_run_goes_on(tmp_path, backbone: TennsBackbone, other: TennsBackbone, monkeypatch):
     with open_memory(tmp_path / "a", backbone) as memory:
         deposit(memory, chunks(memory, said(*TEXTS)))
-    monkeypatch.setattr(reindexing, "_UNIT_DEPOSITS", 1)
+    monkeypatch.setattr("precog.memory.deposit.UNIT_DEPOSITS", 1)
 
     def stop(done: int, total: int) -> None:
         if done == 2:

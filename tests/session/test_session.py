@@ -13,6 +13,7 @@ from precog.engine import Composing
 from precog.errors import EncoderError, UsageError
 from precog.memory import opened
 from precog.memory.deposit import deposit
+from precog.memory.forget import forget
 from precog.records import ModelChoice
 from precog.session import Session, SessionOptions
 from precog.store import CorpusStore
@@ -109,6 +110,28 @@ def test_the_semantic_state_lies_under_the_members(tmp_path, session: Opened, ba
         assert reply.baseline == pytest.approx(0.25)
         assert sum(entry.weight for entry in reply.evidence) == pytest.approx(0.75)
         assert not reply.exact
+
+
+def test_what_is_forgotten_meanwhile_is_in_no_answer(tmp_path, session: Opened, backbone: TennsBackbone):
+    with open_memory(tmp_path / "ana", backbone) as memory:
+        deposit(memory, chunks(memory, said(*["Clara moved to Lisbon."] * 3)))
+        opening = next(iter(memory.store.deposits())).info.key_text
+    with session(tmp_path / "ana", composing=Composing("mean", baseline_share=0.5)) as talk:
+        assert talk.begin(opening).num_deposits == 3
+        before = talk.say("Where is Clara?")
+        with open_memory(tmp_path / "ana", backbone) as memory:
+            forget(memory, list(memory.store.deposits(ids=[2])), proof=False)
+        after = talk.say("Where is Clara?")
+        assert before.baseline == after.baseline == pytest.approx(0.5)
+        assert talk._semantic is not None
+        with MemoryStore.open(tmp_path / "ana") as store:
+            now = store.semantic(talk.start.domain, talk.start.subcluster)
+            assert now is not None
+            assert now.num_deposits == 2
+            assert talk._semantic.recurrent.numpy().tobytes() == now.recurrent.tobytes()
+        with open_memory(tmp_path / "ana", backbone) as memory:
+            forget(memory, list(memory.store.deposits()), proof=False)
+        assert talk.say("Where is Clara?").baseline == 0.0
 
 
 def test_an_expired_state_is_read_from_its_text(tmp_path, session: Opened):

@@ -14,7 +14,7 @@ from types import TracebackType
 from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
 from precog.corpus.corpus import open_model, state_reader
-from precog.corpus.search import Found, Searcher, SearchResult, check_question
+from precog.corpus.search import Found, Searcher, SearchResult
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.grounded import GroundedSettings
 from precog.engine.mask import Source
@@ -26,6 +26,7 @@ from precog.index import Retrieval
 from precog.records import ModelChoice
 from precog.state import LayerSubset
 from precog.store import Record
+from precog.text.question import check_question
 from precog.text.tokenizer import StreamDecoder
 
 OnText = Callable[[str], None]

@@ -12,10 +12,8 @@ from precog.backbones.protocol import Backbone
 from precog.backbones.registry import installed_models
 from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder, load_encoder
-from precog.errors import EncoderError, ForeignStateError
 from precog.index import HybridIndex, IndexSource
-from precog.records import ModelChoice, StateReader
-from precog.state import titled
+from precog.records import ModelChoice, StateReader, check_backbone, check_encoder
 from precog.store import CorpusStore
 from precog.store.remedy import reindex_command
 
@@ -37,17 +35,12 @@ def check_model(store: CorpusStore, settings: CorpusSettings, backbone: Backbone
     Raises:
         ForeignStateError: it is another model; the error names both, and the command that reads the text again.
     """
-    made_by = store.fingerprint.hex()
-    if made_by == backbone.fingerprint:
-        return
+    if store.fingerprint.hex() == backbone.fingerprint:
+        return  # all that follows is for the error
     installed = {str(folder.resolve()): name for name, folder in installed_models().items()}
     command = reindex_command(store.path, *([] if named is None else ["--model", named]))
-    raise ForeignStateError(
-        "this corpus was made by another model, tokenizer, config or template",
-        given=titled(backbone.card.name, backbone.fingerprint),
-        expected=titled(installed.get(settings.model, settings.model), made_by),
-        hint=f"use the model that made it, or read the stored text again: {command}",
-    )
+    hint = f"use the model that made it, or read the stored text again: {command}"
+    check_backbone("corpus", store.fingerprint, installed.get(settings.model, settings.model), backbone, hint)
 
 
 def open_encoder(store: CorpusStore, settings: CorpusSettings, spec: str | None = None) -> Encoder:
@@ -57,15 +50,10 @@ def open_encoder(store: CorpusStore, settings: CorpusSettings, spec: str | None 
         EncoderError: it is not the encoder that made the keys.
     """
     encoder = load_encoder(spec or settings.encoder or None)
-    if encoder.fingerprint != settings.encoder_fingerprint:
-        named = spec or settings.encoder
-        command = reindex_command(store.path, *(["--encoder", named] if named else []))
-        raise EncoderError(
-            "the keys of this corpus were made by another sentence encoder",
-            given=titled(encoder.name, encoder.fingerprint),
-            expected=titled(settings.encoder or "the default encoder", settings.encoder_fingerprint),
-            hint=f"use the encoder that made them, or make new keys: {command}",
-        )
+    named = spec or settings.encoder
+    command = reindex_command(store.path, *(["--encoder", named] if named else []))
+    hint = f"use the encoder that made them, or make new keys: {command}"
+    check_encoder("corpus", settings.encoder_fingerprint, settings.encoder, encoder, hint)
     return encoder
 
 
@@ -106,10 +94,7 @@ def refresh_index(store: CorpusStore, encoder_fingerprint: str) -> None:
     Raises:
         StorageError: the disk is full or refuses; the index is rebuilt from the catalogue the next time.
     """
-    source = index_source(store, encoder_fingerprint)
-    index, problem = HybridIndex.open(store.folder, source)
-    if problem is not None:
-        index.save(store.folder, generation=source.generation, tag=source.tag)
+    HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
 
 
 def settings_of(store: CorpusStore, wanted: Mapping[str, object] | None = None) -> CorpusSettings:

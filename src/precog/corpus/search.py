@@ -10,10 +10,11 @@ from types import TracebackType
 from precog.corpus.corpus import index_source, open_encoder, settings_of
 from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder
-from precog.errors import CorpusError, InputError, UsageError
+from precog.errors import CorpusError, UsageError
 from precog.index import HybridIndex, Retrieval, SearchHit
 from precog.store import Chunk, CorpusStore
 from precog.store.folder import MARKER
+from precog.text.question import check_question
 
 
 @dataclass(frozen=True)
@@ -149,18 +150,3 @@ class Searcher:
         chunks = self.store.chunks([hit.chunk_id for hit in hits])
         found = [Found(chunks[hit.chunk_id], hit) for hit in hits if hit.chunk_id in chunks]
         return SearchResult(found, encoded - started, time.perf_counter() - encoded)
-
-
-def check_question(question: str) -> None:
-    """Refuses a question that asks nothing, or that no encoding can carry.
-
-    Raises:
-        UsageError: it is empty.
-        InputError: it is not valid Unicode.
-    """
-    if not question.strip():
-        raise UsageError("the question is empty", given="0 tokens", expected="a question")
-    try:
-        question.encode()
-    except UnicodeEncodeError as error:
-        raise InputError("the question is not valid Unicode", given=f"character {error.start}") from error

@@ -1,11 +1,11 @@
 """What a corpus was made with: written down once, used by every later command, refused when contradicted."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from precog.errors import DamagedCorpusError, UsageError
-from precog.records import RecordForm
+from precog.errors import UsageError
+from precog.records import RecordForm, settings_from
 from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
@@ -58,14 +58,7 @@ class CorpusSettings:
         Raises:
             DamagedCorpusError: a key is missing, unknown or of another type.
         """
-        types = {field.name: field.type for field in fields(cls)}
-        wrong = set(types) ^ set(values) or {key for key, value in values.items() if type(value) is not types[key]}
-        if wrong:
-            given, expected = ", ".join(sorted(wrong)), ", ".join(types)
-            raise DamagedCorpusError(
-                "the settings of the corpus are not those of a corpus", given=given, expected=expected
-            )
-        return cls(**values)  # type: ignore[arg-type]  # compared with the types above
+        return settings_from(cls, values, "corpus")
 
     def to_json(self) -> dict[str, object]:
         """Plain data, complete."""

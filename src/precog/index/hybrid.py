@@ -123,6 +123,17 @@ class HybridIndex:
             lexical = LexicalIndex.build(source.texts(None))
         return cls(dense, lexical), problem
 
+    @classmethod
+    def refresh(cls, folder: Path, source: IndexSource) -> None:
+        """Brings the files up to date; writes nothing when they are.
+
+        Raises:
+            StorageError: the disk is full or refuses; the index is made from the catalogue the next time.
+        """
+        index, problem = cls.open(folder, source)
+        if problem is not None:
+            index.save(folder, generation=source.generation, tag=source.tag)
+
     def save(self, folder: Path, *, generation: int, tag: str) -> None:
         """Writes both files atomically.
 

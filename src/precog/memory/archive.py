@@ -5,13 +5,16 @@ It holds what was said, not states: whoever imports it reads the texts with a mo
 
 import gzip
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import cast
 
 from precog.errors import InputError
 from precog.memory.chunking import MemoryChunk
-from precog.memory.deposit import Remembered, deposit
+from precog.memory.deposit import Remembered, deposit, joined
 from precog.memory.moment import parse_time, resolve
 from precog.memory.opened import OpenMemory
 from precog.memory.utterance import Utterance
@@ -21,7 +24,33 @@ from precog.store.memory import Deposit, MemoryStore
 FORMAT = "precog-memory"
 VERSION = 1
 _TEXTS = ("text", "header", "time", "speaker", "place", "reference")
-_NUMBERS = ("id", "part", "num_parts", "importance", "created_at", "superseded_by", "superseded_at")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _or_null(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or check(value)
+
+
+_KEYS: dict[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("text", "header"), _is_text),
+    **dict.fromkeys(("time", "speaker", "place", "reference"), _or_null(_is_text)),
+    **dict.fromkeys(("id", "part", "num_parts"), _is_count),
+    **dict.fromkeys(("importance", "created_at"), _is_number),
+    "superseded_by": _or_null(_is_count),
+    "superseded_at": _or_null(_is_number),
+}
+"""What every line says of a deposit, and what it may be."""
 
 
 @dataclass(frozen=True)
@@ -111,19 +140,17 @@ def import_archive(memory: OpenMemory, entries: list[Entry]) -> Remembered:
     Raises:
         StorageError: the disk is full or refuses; what was acknowledged stays, and importing again goes on.
     """
-    ids: list[int] = []
-    duplicates = 0
-    done = Remembered((), 0, deposit(memory, []).expired)
-    for entry in entries:
-        done = deposit(memory, [entry.chunk], importance=entry.importance)
-        ids += done.ids
-        duplicates += done.num_duplicates
-    here = {entry.id: number for entry, number in zip(entries, ids, strict=True)}
+    parts = [
+        deposit(memory, [entry.chunk for entry in together], importance=importance)
+        for importance, together in groupby(entries, key=lambda entry: entry.importance)
+    ]
+    done = joined(parts, memory.store.state_bytes)
+    here = {entry.id: number for entry, number in zip(entries, done.ids, strict=True)}
     with memory.store.batch() as batch:
         for entry in entries:
             if entry.superseded_by is not None:
                 batch.supersede(here[entry.id], here[entry.superseded_by], at=entry.superseded_at or 0.0)
-    return Remembered(tuple(ids), duplicates, done.expired)
+    return done
 
 
 def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
@@ -138,26 +165,24 @@ def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
 
 def _entry(row: Mapping[str, object], path: Path, number: int) -> Entry:
     place = f"{path}, line {number}"
-    wrong = [key for key in _TEXTS if not isinstance(row.get(key), str | None)]
-    wrong += [key for key in _NUMBERS if not isinstance(row.get(key), int | float | None) or row.get(key) is True]
-    wrong += [key for key in ("id", "text", "header", "part", "num_parts") if row.get(key) is None]
-    if wrong or set(row) != {*_TEXTS, *_NUMBERS}:
-        keys = sorted({*wrong, *(set(row) ^ {*_TEXTS, *_NUMBERS})})
-        raise InputError("a line of the archive is not a deposit", given=f"{place}: {', '.join(keys)}")
-    value = dict(row)
-    at = None if value["time"] is None else parse_time(str(value["time"]))
+    wrong = [key for key in _KEYS if key not in row or not _KEYS[key](row[key])]
+    wrong += sorted(set(row) - set(_KEYS))
+    if not wrong and (cast(int, row["part"]) >= cast(int, row["num_parts"]) or row["superseded_by"] == row["id"]):
+        wrong = ["part"] if row["superseded_by"] != row["id"] else ["superseded_by"]
+    if wrong:
+        raise InputError("a line of the archive is not a deposit", given=f"{place}: {', '.join(wrong)}")
+    text, header, time, speaker, where, reference = (cast(str, row[key]) for key in _TEXTS)
     try:
-        said = Utterance(str(value["text"]), at, value["speaker"], value["place"], value["reference"])  # type: ignore[arg-type]  # checked above
+        at = None if time is None else parse_time(time)
+        said = Utterance(text, at, speaker, where, reference)
     except InputError as error:
         raise InputError("a line of the archive is not a deposit", given=f"{place}: {error}") from error
     resolved = () if at is None else resolve(said.text, at)
-    part, parts = int(str(value["part"])), int(str(value["num_parts"]))
-    chunk = MemoryChunk(said, str(value["header"]), part, parts, tuple(resolved))
-    newer, since = value["superseded_by"], value["superseded_at"]
+    chunk = MemoryChunk(said, header, cast(int, row["part"]), cast(int, row["num_parts"]), tuple(resolved))
     return Entry(
-        int(str(value["id"])),
+        cast(int, row["id"]),
         chunk,
-        float(str(value["importance"] or 0.0)),
-        None if newer is None else int(str(newer)),
-        None if since is None else float(str(since)),
+        cast(float, row["importance"]),
+        cast(int | None, row["superseded_by"]),
+        cast(float | None, row["superseded_at"]),
     )

@@ -52,10 +52,13 @@ def semantic_state(semantic: Semantic, backbone: Backbone, encoding_dtype: str) 
 def last_state(store: MemoryStore, deposit: Deposit, backbone: Backbone, reader: StateReader) -> State:
     """The state after a deposit: read from its record, or from its text when it has expired."""
     record = store.read_state(deposit.id)
-    if record is not None:
-        return reader.state(record)
+    return reader.state(record) if record is not None else read_again(deposit, backbone, reader)[1]
+
+
+def read_again(deposit: Deposit, backbone: Backbone, reader: StateReader) -> tuple[list[int], State]:
+    """The tokens of a deposit and the state they leave, as its record would give it back; alone in their batch."""
     ids = backbone.tokenizer.encode(deposit.info.header + deposit.info.text)
-    return reader.kept(backbone.encode_chunks([ids])[0])
+    return ids, reader.kept(backbone.encode_chunks([ids])[0])
 
 
 def refold(

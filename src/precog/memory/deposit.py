@@ -4,8 +4,10 @@ import datetime
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 from precog.engine.suffixes import build_suffix_array
 from precog.engine.trajectory import trajectory
@@ -19,7 +21,8 @@ from precog.memory.routing import Route, route
 from precog.state import State
 from precog.store.memory import DepositInfo, Group, MemoryBatch, Semantic
 
-_UNIT_DEPOSITS = 64
+T = TypeVar("T")
+UNIT_DEPOSITS = 64
 
 
 @dataclass(frozen=True)
@@ -64,32 +67,33 @@ def deposit(memory: OpenMemory, chunks: Iterable[MemoryChunk], *, importance: fl
     Raises:
         StorageError: the disk is full or refuses; what was acknowledged stays.
     """
-    ids: list[int] = []
-    gone: list[int] = []
-    duplicates, freed, kept_bytes = 0, 0, memory.store.state_bytes
-    unit: list[MemoryChunk] = []
-
-    def commit() -> None:
-        nonlocal duplicates, freed, kept_bytes
-        known, repeated, expired = _commit(memory, unit, importance)
-        ids.extend(known)
-        gone.extend(expired.deposit_ids)
-        duplicates, freed, kept_bytes = duplicates + repeated, freed + expired.num_bytes, expired.kept_bytes
-        unit.clear()
-
-    for chunk in chunks:
-        unit.append(chunk)
-        if len(unit) == _UNIT_DEPOSITS:
-            commit()
-    if unit:
-        commit()
-    return Remembered(tuple(ids), duplicates, Expired(tuple(gone), freed, kept_bytes))
+    return joined([_commit(memory, unit, importance) for unit in units(chunks)], memory.store.state_bytes)
 
 
-def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float) -> tuple[list[int], int, Expired]:
+def joined(parts: Sequence[Remembered], kept_bytes: int) -> Remembered:
+    """What came of several commit units, or of none; ``kept_bytes`` are those after the last."""
+    return Remembered(
+        tuple(number for part in parts for number in part.ids),
+        sum(part.num_duplicates for part in parts),
+        Expired(
+            tuple(number for part in parts for number in part.expired.deposit_ids),
+            sum(part.expired.num_bytes for part in parts),
+            kept_bytes,
+        ),
+    )
+
+
+def units(things: Iterable[T]) -> Iterator[list[T]]:
+    """What is committed together."""
+    left = iter(things)
+    while unit := list(islice(left, UNIT_DEPOSITS)):
+        yield unit
+
+
+def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float) -> Remembered:
     store, settings = memory.store, memory.settings
     keys = memory.encoder.encode_passages([chunk.key_text() for chunk in chunks])
-    semantic: dict[tuple[str, str], Semantic | None] = {}
+    semantic: dict[Group, Semantic] = {}
     ids: list[int] = []
     new: set[int] = set()
     with store.batch() as batch:
@@ -111,14 +115,13 @@ def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float
             keep_states(memory, batch, deposit_id, token_ids, states)
             group = info.group
             if routed.subcluster != OTHERS:  # what fits nowhere does not form what is remembered for good
-                before = semantic[group] if group in semantic else store.semantic(*group)
+                before = semantic.get(group) or store.semantic(*group)
                 last = memory.reader.kept(states[-1][1])
                 semantic[group] = folded(before, deposit_id, group, last, settings.alpha)
         for entry in semantic.values():
-            if entry is not None:
-                batch.put_semantic(entry)
+            batch.put_semantic(entry)
         expired = keep_budget(store, batch, settings.budget_bytes, frozenset(new))
-    return ids, len(ids) - len(new), expired
+    return Remembered(tuple(ids), len(ids) - len(new), expired)
 
 
 def _info(chunk: MemoryChunk, routed: Route, num_tokens: int, importance: float) -> DepositInfo:

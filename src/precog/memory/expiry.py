@@ -29,13 +29,12 @@ def keep_budget(store: MemoryStore, batch: MemoryBatch, budget_bytes: int, newes
         budget_bytes: most bytes of the records of deposits.
         newest: deposits of this unit; they go last.
     """
-    if store.state_bytes <= budget_bytes:
-        return Expired((), 0, store.state_bytes)
-    kept = list(store.coldest())
-    total = sum(entry.num_bytes for entry in kept)
+    total = store.state_bytes
+    if total <= budget_bytes:
+        return Expired((), 0, total)
     gone: list[int] = []
     freed = 0
-    for entry in sorted(kept, key=lambda entry: _warmth(entry, newest)):
+    for entry in sorted(store.coldest(), key=lambda entry: _warmth(entry, newest)):
         if total - freed <= budget_bytes:
             break
         freed += batch.drop_states(entry.deposit_id)

@@ -6,7 +6,7 @@ groupings, the index.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import UInt8
@@ -120,17 +120,14 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
         return report
     needles, also = _told_apart(memory, said, states)
     found = search_folder(store.path, needles)
-    return Forgotten(
-        report.ids,
-        report.uids,
-        report.rebuilt,
-        report.dropped,
-        found.files_searched,
-        found.bytes_searched,
-        found.searched_for,
-        found.hits,
-        found.hit_files,
-        [*also, *UNREACHABLE],
+    return replace(
+        report,
+        files_searched=found.files_searched,
+        bytes_searched=found.bytes_searched,
+        searched_for=found.searched_for,
+        hits=found.hits,
+        hit_files=found.hit_files,
+        outside=[*also, *UNREACHABLE],
     )
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
-from precog.errors import DamagedCorpusError, EncoderError, ForeignStateError, UsageError
+from precog.errors import DamagedCorpusError, UsageError
 from precog.memory.domains import read_seeds
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.settings import MemorySettings
-from precog.records import ModelChoice, StateReader
-from precog.state import titled
+from precog.records import ModelChoice, StateReader, check_backbone, check_encoder
 from precog.store.memory import MemoryStore, StoredPrototypes
 
 _FLAGS = {"dial_a": "--dial-a", "dial_b": "--dial-b", "alpha": "--alpha", "budget_bytes": "--budget"}
@@ -42,13 +41,8 @@ def encoder_of(settings: MemorySettings, spec: str | None = None) -> Encoder:
         EncoderError: it is not the encoder that made the keys.
     """
     encoder = load_encoder(spec or settings.encoder or None)
-    if encoder.fingerprint != settings.encoder_fingerprint:
-        raise EncoderError(
-            "the keys of this memory were made by another sentence encoder",
-            given=titled(encoder.name, encoder.fingerprint),
-            expected=titled(settings.encoder or "the default encoder", settings.encoder_fingerprint),
-            hint="use the encoder that made them",
-        )
+    hint = "use the encoder that made them, or make new keys: precog memory reindex --user USER --encoder …"
+    check_encoder("memory", settings.encoder_fingerprint, settings.encoder, encoder, hint)
     return encoder
 
 
@@ -171,10 +165,5 @@ def check_model(store: MemoryStore, settings: MemorySettings, backbone: Backbone
     Raises:
         ForeignStateError: it is another one.
     """
-    if store.fingerprint.hex() != backbone.fingerprint:
-        raise ForeignStateError(
-            "this memory was made by another model, tokenizer, config or template",
-            given=titled(backbone.card.name, backbone.fingerprint),
-            expected=titled(settings.model, store.fingerprint.hex()),
-            hint="use the model that made it",
-        )
+    hint = "use the model that made it, or read the stored texts again: precog memory reindex --user USER --model …"
+    check_backbone("memory", store.fingerprint, settings.model, backbone, hint)

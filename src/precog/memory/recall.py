@@ -12,11 +12,12 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.encoders import Encoder
-from precog.errors import InputError, UsageError
+from precog.errors import UsageError
 from precog.index import HybridIndex, IndexSource
 from precog.memory.prototypes import Prototypes
 from precog.memory.routing import probe
 from precog.store.memory import Deposit, MemoryStore
+from precog.text.question import check_question
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,7 @@ def refresh_index(store: MemoryStore, encoder_fingerprint: str) -> None:
     Raises:
         StorageError: the disk is full or refuses; the index is made from the catalogue the next time.
     """
-    source = index_source(store, encoder_fingerprint)
-    index, problem = HybridIndex.open(store.folder, source)
-    if problem is not None:
-        index.save(store.folder, generation=source.generation, tag=source.tag)
+    HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
 
 
 class Recaller:
@@ -134,15 +132,10 @@ class Recaller:
             UsageError: the question is empty, or a number is out of range.
             InputError: the question is not valid Unicode.
         """
-        if not question.strip():
-            raise UsageError("the question is empty", given="0 tokens", expected="a question")
+        check_question(question)
         if k < 1 or probes < 0:
             given = f"--top-k {k}, --probes {probes}"
             raise UsageError("a number is out of range", given=given, expected="at least 1, and 0 or more")
-        try:
-            question.encode()
-        except UnicodeEncodeError as error:
-            raise InputError("the question is not valid Unicode", given=f"character {error.start}") from error
         started = time.perf_counter()
         key = self._encoder.encode_query(question)
         encoded = time.perf_counter()

@@ -3,14 +3,14 @@
 Nobody sees the new one before it is whole; a run that was interrupted goes on where it stopped.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from precog.encoders import load_encoder
 from precog.memory.consolidate import folded, last_state
-from precog.memory.deposit import keep_states, states_along
+from precog.memory.deposit import keep_states, states_along, units
 from precog.memory.domains import OTHERS
 from precog.memory.opened import OpenMemory, settings_of, stored
 from precog.memory.prototypes import mean_key
@@ -18,8 +18,6 @@ from precog.memory.recall import refresh_index
 from precog.memory.routing import route
 from precog.records import ModelChoice
 from precog.store.memory import Deposit, MemoryStore, Semantic
-
-_UNIT_DEPOSITS = 64
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def reindex(
     """
     with MemoryStore.open(folder, write=True, wait_sec=30.0) as store:
         old = settings_of(store)
-        backbone = model.open(old.model, "once") if model.name is None else model.load("once")
+        backbone = model.open(old.model, "once")
         named = encoder or (old.encoder or None)
         loaded = load_encoder(named)
         settings = replace(
@@ -92,7 +90,7 @@ def reindex(
             memory = OpenMemory(fresh, settings, backbone, loaded, prototypes=kept)
             total = store.size().num_deposits
             done = fresh.size().num_deposits  # of an interrupted run: its units were committed in order of ids
-            for unit in _units(islice(store.deposits(), done, None)):
+            for unit in units(islice(store.deposits(), done, None)):
                 _copy(memory, store, unit, has_same_keys=is_same_encoder)
                 done += len(unit)
                 on_progress(done, total)
@@ -104,12 +102,6 @@ def reindex(
             raise
         store.publish_replacement(fresh)
     return Reindexed(size.num_deposits, size.num_states, size.num_semantic, size.disk_bytes)
-
-
-def _units(deposits: Iterable[Deposit]) -> Iterator[list[Deposit]]:
-    left = iter(deposits)
-    while unit := list(islice(left, _UNIT_DEPOSITS)):
-        yield unit
 
 
 def _copy(memory: OpenMemory, store: MemoryStore, unit: list[Deposit], *, has_same_keys: bool) -> None:

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
-from precog.errors import DamagedCorpusError, UsageError
+from precog.errors import UsageError
 from precog.memory.dial import Dial
 from precog.memory.domains import Kind
 from precog.memory.routing import TEMPERATURE, THRESHOLD
-from precog.records import RecordForm
+from precog.records import RecordForm, settings_from
 
 GIB = 1 << 30
 
@@ -78,12 +78,7 @@ class MemorySettings:
         Raises:
             DamagedCorpusError: a key is missing, unknown or of another type.
         """
-        types = {field.name: field.type for field in fields(cls)}
-        wrong = set(types) ^ set(values) or {key for key, value in values.items() if type(value) is not types[key]}
-        if wrong:
-            given, expected = ", ".join(sorted(wrong)), ", ".join(types)
-            raise DamagedCorpusError("the settings are not those of a memory", given=given, expected=expected)
-        return cls(**values)  # type: ignore[arg-type]  # compared with the types above
+        return settings_from(cls, values, "memory")
 
     def to_json(self) -> dict[str, object]:
         """Plain data, complete."""

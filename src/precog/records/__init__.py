@@ -2,5 +2,7 @@
 
 from precog.records.form import RecordForm, StateReader
 from precog.records.model_choice import ModelChoice
+from precog.records.origin import check_backbone, check_encoder
+from precog.records.settings import settings_from
 
-__all__ = ["ModelChoice", "RecordForm", "StateReader"]
+__all__ = ["ModelChoice", "RecordForm", "StateReader", "check_backbone", "check_encoder", "settings_from"]

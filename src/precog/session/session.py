@@ -4,6 +4,7 @@ Joint retrieval (Section 5.3, Eq. 8): memory and corpus are searched side by sid
 the context, the semantic state of the session lies under them with the share λ (ERRATA 32).
 """
 
+import contextlib
 import datetime
 import math
 import time
@@ -18,9 +19,9 @@ from precog.engine import Composing, FreeSettings, GroundedSettings, Source, ans
 from precog.engine.modes import Answer
 from precog.engine.suffixes import build_suffix_array
 from precog.engine.templates import question_segment
-from precog.errors import EncoderError, UsageError
+from precog.errors import EncoderError, PrecogError, UsageError
 from precog.memory.chunking import chunks_of
-from precog.memory.consolidate import semantic_state
+from precog.memory.consolidate import read_again, semantic_state
 from precog.memory.deposit import deposit
 from precog.memory.domains import OTHERS
 from precog.memory.opened import OpenMemory, settings_of
@@ -30,7 +31,7 @@ from precog.memory.utterance import Utterance
 from precog.records import ModelChoice
 from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
 from precog.state import State, titled
-from precog.store.memory import MemoryStore
+from precog.store.memory import Group, MemoryStore, Semantic
 
 REMEMBER = ("statements", "all", "nothing")
 
@@ -99,11 +100,13 @@ class Session:
             self._settings, self._prototypes, self._reader = made.settings, made.prototypes, made.reader
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="corpus")
         self._searcher: Searcher | None = None
+        self._has_remembered = False
         self._store = MemoryStore.open(folder)
         try:
             self._recaller = Recaller(self._store, self._encoder, self._prototypes)
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
             self._semantic: State | None = None
+            self._semantic_generation = -1
             self.start: Start | None = None
             if corpus is not None:
                 self._searcher = Searcher(corpus)
@@ -124,11 +127,16 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Closes memory and corpus."""
+        """Closes memory and corpus, and writes the index once for all that was remembered."""
         self._pool.shutdown(cancel_futures=True)
         if self._searcher is not None:
             self._searcher.close()
         self._store.close()
+        if self._has_remembered:
+            # whoever opens the memory brings older files up to date for himself: they only save him that
+            with contextlib.suppress(PrecogError), MemoryStore.open(self._folder, write=True, wait_sec=1.0) as store:
+                refresh_index(store, self._encoder.fingerprint)
+            self._has_remembered = False
 
     def begin(self, opening: str) -> Start:
         """Route the opening utterance and take up the semantic state of its sub-cluster: one row, one state."""
@@ -136,14 +144,20 @@ class Session:
         key = self._encoder.encode_query(opening)
         settings = self._settings
         routed = route(key, self._prototypes, temperature=settings.temperature, threshold=settings.threshold)
-        found = None if routed.subcluster == OTHERS else self._store.semantic(routed.domain, routed.subcluster)
-        if found is not None:
-            self._semantic = semantic_state(found, self.backbone, settings.encoding_dtype)
+        found = self._take_up((routed.domain, routed.subcluster))
         num_bytes = 0 if found is None else found.recurrent.nbytes + found.decay_time.nbytes
         num_deposits = 0 if found is None else found.num_deposits
         sec = time.perf_counter() - started
         self.start = Start(routed.domain, routed.subcluster, num_deposits, num_bytes, sec)
         return self.start
+
+    def _take_up(self, group: Group) -> Semantic | None:
+        """The semantic state of a sub-cluster as it is now: what was forgotten meanwhile is not in it."""
+        self._semantic_generation = self._store.generation
+        found = None if group[1] == OTHERS else self._store.semantic(*group)
+        dtype = self._settings.encoding_dtype
+        self._semantic = None if found is None else semantic_state(found, self.backbone, dtype)
+        return found
 
     def say(self, utterance: str, at: datetime.datetime | None = None) -> Reply:
         """Answer an utterance from memory and corpus, then remember it.
@@ -157,6 +171,8 @@ class Session:
         started = time.perf_counter()
         if self.start is None:
             self.begin(utterance)
+        elif self._store.generation != self._semantic_generation:
+            self._take_up((self.start.domain, self.start.subcluster))
         found, encode_sec, search_sec = self._search(utterance)
         reply = self._answer(utterance, found, encode_sec, search_sec)
         remembered = None
@@ -234,9 +250,8 @@ class Session:
         record = self._store.read_state(evidence.deposit.id)
         if record is not None:
             return self._reader.state(record), Source.of(record.token_ids, record.suffix_array)
-        info = evidence.deposit.info  # its state has expired: the text is read again
-        ids = self.backbone.tokenizer.encode(info.header + info.text)
-        return self._reader.kept(self.backbone.encode_chunks([ids])[0]), Source.of(ids, build_suffix_array(ids))
+        ids, state = read_again(evidence.deposit, self.backbone, self._reader)  # its state has expired
+        return state, Source.of(ids, build_suffix_array(ids))
 
     def _chunk_state(self, found: Found) -> tuple[State, Source]:
         assert self._searcher is not None
@@ -250,7 +265,7 @@ class Session:
             said = Utterance(text, at.replace(microsecond=0), self.options.speaker)
             tokenizer, most = self.backbone.tokenizer, memory.settings.chunk_tokens
             done = deposit(memory, chunks_of([said], tokenizer, max_tokens=most))
-            refresh_index(store, self._encoder.fingerprint)
+        self._has_remembered = True
         return done.ids[0]
 
     def _check_encoder(self, searcher: Searcher) -> None:
