@@ -1,10 +1,10 @@
 """Keys made for tests: words counted, and bunches around given centres."""
 
 import hashlib
-import re
 
 import numpy as np
 from jaxtyping import Float32
+from tiny_corpus import WordEncoder
 
 from precog.memory.domains import DOMAINS, SubCluster
 from precog.memory.keyed import Keyed
@@ -13,19 +13,13 @@ from precog.memory.prototypes import Prototypes
 DIM = 48
 
 
-class CountingEncoder:
+class CountingEncoder(WordEncoder):
     """Keys that count words; a text of more than twelve words has several windows."""
 
     dim = DIM
     fingerprint = hashlib.sha256(b"counting").hexdigest()
     window_tokens = 12
     name = "counting"
-
-    def encode_query(self, text: str) -> Float32[np.ndarray, " E"]:
-        key = np.full(self.dim, 1e-3, np.float32)
-        for word in re.findall(r"\w+", text.lower()):
-            key[hashlib.sha256(word.encode()).digest()[0] % self.dim] += 1
-        return (key / np.linalg.norm(key)).astype(np.float32)
 
     def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
         found = []

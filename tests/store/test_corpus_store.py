@@ -8,9 +8,10 @@ import threading
 import corpora
 import numpy as np
 import pytest
+from scan import scan
 
 from precog.errors import BusyError, CorpusError, DamagedCorpusError, DamagedStateError, EncoderError, StateError
-from precog.store import ChunkInfo, CorpusStore, Location, RecordLayout, scan
+from precog.store import ChunkInfo, CorpusStore, Location, RecordLayout
 from precog.store.segment import segment_path
 
 

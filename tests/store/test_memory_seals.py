@@ -1,10 +1,10 @@
 """Rows of a memory that were changed behind its back are errors, never answers."""
 
 import contextlib
-import sqlite3
 
 import memories
 import pytest
+from damage import change
 
 from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
 from precog.store.memory import Emergent, MemoryStore, StoredPrototypes
@@ -22,13 +22,6 @@ def path(tmp_path):
             batch.put_emergent(Emergent("music", "social", (2, 3)))
             batch.supersede(2, 5, 1.8e9)
     return tmp_path / "memory"
-
-
-def change(path, *statements):
-    with contextlib.closing(sqlite3.connect(path / "000001/catalogue.sqlite")) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
 
 
 def complaints(path):

@@ -1,10 +1,10 @@
 """Rows of the catalogue that were changed behind its back are errors, never answers."""
 
 import contextlib
-import sqlite3
 
 import corpora
 import pytest
+from damage import change
 
 from precog.errors import CorpusError, DamagedCorpusError
 from precog.store import CorpusStore
@@ -15,13 +15,6 @@ def path(tmp_path):
     with corpora.create(tmp_path / "corpus") as store:
         corpora.fill(store, 3)
     return tmp_path / "corpus"
-
-
-def change(path, *statements):
-    with contextlib.closing(sqlite3.connect(path / "000001/catalogue.sqlite")) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
 
 
 def complaints(path):

@@ -7,7 +7,6 @@ from precog.store.layout import RecordLayout
 from precog.store.needles import Needles, SearchReport, search_folder
 from precog.store.record import Location, Record, content_hash
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, StoreSize
-from precog.store.scan import ScanHit, ScanReport, scan
 
 __all__ = [
     "Batch",
@@ -22,12 +21,9 @@ __all__ = [
     "Needles",
     "Record",
     "RecordLayout",
-    "ScanHit",
-    "ScanReport",
     "SearchReport",
     "StoreSize",
     "content_hash",
-    "scan",
     "search_folder",
     "write_atomically",
 ]

@@ -1,4 +1,4 @@
-"""Searches every byte of a folder for what must not be there: the proof behind ``precog forget``."""
+"""Searches every byte of a folder the plain way: what the search behind ``precog forget`` is judged by."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
