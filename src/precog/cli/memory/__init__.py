@@ -3,6 +3,7 @@
 import typer
 
 from precog.cli.memory.archive import export, load
+from precog.cli.memory.fit import fit
 from precog.cli.memory.forget import forget
 from precog.cli.memory.purge import purge
 from precog.cli.memory.recall import recall
@@ -19,6 +20,7 @@ app.command("list")(listing)
 app.command()(show)
 app.command()(stats)
 app.command()(reindex)
+app.command()(fit)
 app.command()(supersede)
 app.command()(purge)
 app.command()(export)
