@@ -1,78 +1,29 @@
-"""Fitting a memory's sub-clusters, and forgetting what a fit has read: equal to a memory that never held it."""
+"""Fitting a memory's sub-clusters: where its deposits go then, and what cannot be fitted."""
 
 import json
 
 import pytest
-from tiny_memory import chunks, open_memory, said
+from tiny_memory import check_consistent, chunks, everything, groups, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.errors import InputError, UsageError
-from precog.memory import refit
-from precog.memory.consolidate import refold
+from precog.errors import InputError
 from precog.memory.deposit import deposit
-from precog.memory.domains import OTHERS, read_seeds
-from precog.memory.fit import FitSettings
-from precog.memory.forget import forget
-from precog.memory.keyed import Keyed
-from precog.memory.opened import OpenMemory, prototypes_of
-from precog.memory.prototypes import Prototypes, mean_key
-from precog.memory.refit import FIT, fit_memory
-from precog.memory.routing import route
+from precog.memory.domains import read_seeds
+from precog.memory.history import FitSettings
+from precog.memory.opened import prototypes_of
+from precog.memory.refit import fit_memory
+from precog.memory.routing import FITTED_TEMPERATURE, TEMPERATURE
 
 TEXTS = [
     *(f"We sailed boat {n} out of the harbour and the wind was strong." for n in range(8)),
     *(f"My sister baked cake {n} with plums for the birthday." for n in range(8)),
     *(f"The engine of car {n} needs oil, said the mechanic." for n in range(8)),
 ]
-LATER = ["The wind blew boat 99 back to the harbour.", "Plums again, in cake 77 of my sister."]
 SETTINGS = [
     FitSettings(per_domain=2, least_members=2),
     FitSettings(least_members=3),
     FitSettings("hdbscan", least_members=4),
 ]
-
-
-def filled(folder, backbone: TennsBackbone, settings: FitSettings, without: set[str]) -> OpenMemory:
-    memory = open_memory(folder, backbone)
-    utterances = said(*TEXTS, *LATER)
-    is_kept = [entry for entry in utterances if entry.text not in without]
-    deposit(memory, chunks(memory, [entry for entry in is_kept if entry.text in TEXTS]))
-    fit_memory(memory, settings)
-    deposit(memory, chunks(memory, [entry for entry in is_kept if entry.text in LATER]))
-    return memory
-
-
-def groups(memory: OpenMemory) -> dict[str, tuple[str, str, float]]:
-    return {entry.info.text: (*entry.info.group, entry.info.probability) for entry in memory.store.deposits()}
-
-
-def semantic(memory: OpenMemory) -> dict[tuple[str, str], tuple[bytes, bytes, int, int]]:
-    return {
-        entry.group: (entry.recurrent.tobytes(), entry.decay_time.tobytes(), entry.num_deposits, entry.num_tokens)
-        for entry in memory.store.semantic_states()
-    }
-
-
-def fitted(prototypes: Prototypes) -> list[tuple[object, bytes, int]]:
-    rows = zip(prototypes.subclusters, prototypes.keys, prototypes.members, strict=True)
-    return [(entry, key.tobytes(), len(members)) for entry, key, members in rows]
-
-
-def is_consistent(memory: OpenMemory) -> None:
-    """Every deposit is where the prototypes route it, every semantic state what folding gives."""
-    assert fitted(prototypes_of(memory.store)) == fitted(memory.prototypes)
-    keys = {entry.deposit_id: mean_key(entry.keys) for entry in memory.store.iter_keys()}
-    for entry in memory.store.deposits():
-        threshold, temperature = memory.settings.threshold, memory.settings.temperature
-        routed = route(keys[entry.id], memory.prototypes, temperature=temperature, threshold=threshold)
-        assert (*entry.info.group, entry.info.probability) == (routed.domain, routed.subcluster, routed.probability)
-    wanted = {size.domain + size.subcluster for size in memory.store.subclusters() if size.subcluster != OTHERS}
-    assert {domain + name for domain, name in semantic(memory)} == wanted
-    for group, found in semantic(memory).items():
-        members = memory.store.deposits(domain=group[0], subcluster=group[1])
-        again = refold(memory.store, members, group, memory.settings.alpha, memory.backbone, memory.reader)
-        assert again is not None
-        assert again.recurrent.tobytes() == found[0]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -85,107 +36,88 @@ def test_every_deposit_goes_where_the_fit_puts_it(tmp_path, backbone: TennsBackb
         assert report.num_fitted == sum(bool(members) for members in memory.prototypes.members) > 0
         assert report.num_moved == sum(before[text][:2] != after[text][:2] for text in TEXTS) > 0
         assert sum(report.sizes.values()) == len(TEXTS)
-        is_consistent(memory)
+        check_consistent(memory)
         assert json.loads(json.dumps(report.to_json()))["fitted"] == report.num_fitted
+        fitted = everything(memory)
         assert fit_memory(memory, settings).num_moved == 0  # the same again changes nothing
-        assert groups(memory) == after
+        assert everything(memory) == fitted
 
 
-@pytest.mark.parametrize(
-    ("settings", "gone"),
-    [
-        (SETTINGS[0], {TEXTS[3]}),
-        (SETTINGS[0], {LATER[1]}),
-        (SETTINGS[0], set(TEXTS[8:16])),
-        (SETTINGS[1], {TEXTS[0], TEXTS[10], LATER[0]}),
-        (SETTINGS[2], {TEXTS[3]}),
-    ],
-)
-def test_forgetting_is_equal_to_never_having_seen_it(
-    tmp_path, backbone: TennsBackbone, settings: FitSettings, gone: set[str]
-) -> None:
-    with (
-        filled(tmp_path / "a", backbone, settings, set()) as memory,
-        filled(tmp_path / "b", backbone, settings, gone) as never,
-    ):
-        found = [entry for entry in memory.store.deposits() if entry.info.text in gone]
-        assert len(found) == len(gone)
-        report = forget(memory, found, proof=True)
-        assert report.hits == 0
-        assert ("prototypes" in report.dropped) == (gone != {LATER[1]})
-        assert groups(memory) == groups(never)
-        assert semantic(memory) == semantic(never)
-        assert fitted(memory.prototypes) == fitted(never.prototypes)
-        is_consistent(memory)
-        assert not {entry.id for entry in found} & {m for members in memory.prototypes.members for m in members}
+def test_how_it_was_fitted_and_how_it_routes_by_then_is_kept(tmp_path, backbone: TennsBackbone) -> None:
+    with open_memory(tmp_path / "m", backbone, threshold=0.9) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        assert memory.settings.temperature_of(memory.prototypes) == TEMPERATURE
+        fit_memory(memory, SETTINGS[0])
+        kept = prototypes_of(memory.store)
+        assert kept.history.fit is not None
+        assert (kept.history.fit.settings, kept.history.fit.last_id) == (SETTINGS[0], len(TEXTS))
+        assert memory.settings.temperature_of(kept) == FITTED_TEMPERATURE != TEMPERATURE
+        [newer] = deposit(memory, chunks(memory, said("We sailed boat 99 into the wind."))).ids
+        check_consistent(memory)  # it was routed at the same temperature
+        assert kept.history.fit.last_id < newer
 
 
-def test_it_is_equal_after_all_states_have_expired(tmp_path, backbone: TennsBackbone) -> None:
-    gone = {TEXTS[3], TEXTS[20]}
-    with (
-        filled(tmp_path / "a", backbone, SETTINGS[0], set()) as memory,
-        filled(tmp_path / "b", backbone, SETTINGS[0], gone) as never,
-    ):
+def test_states_follow_the_dial_of_the_groups_they_come_to(tmp_path, backbone: TennsBackbone) -> None:
+    with open_memory(tmp_path / "m", backbone, dial_a="4", dial_b="2") as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
         with memory.store.batch() as batch:
-            for entry in memory.store.deposits():
-                batch.drop_states(entry.id)
-        forget(memory, [entry for entry in memory.store.deposits() if entry.info.text in gone], proof=False)
-        assert (groups(memory), semantic(memory)) == (groups(never), semantic(never))
+            batch.drop_states(2)
+        before = {entry.id: memory.store.states_of(entry.id) for entry in memory.store.deposits()}
+        fit_memory(memory, SETTINGS[0])
+        after = {entry.id: memory.store.states_of(entry.id) for entry in memory.store.deposits()}
+        assert before != after
+        assert before[2] == after[2] == []  # what has expired stays so
+        check_consistent(memory)
 
 
-def test_when_nothing_of_the_fit_is_left_seeds_route_again(tmp_path, backbone: TennsBackbone) -> None:
-    with filled(tmp_path / "m", backbone, SETTINGS[0], set()) as memory:
-        forget(memory, [entry for entry in memory.store.deposits() if entry.info.text in TEXTS], proof=False)
-        assert memory.prototypes.subclusters == read_seeds()
-        assert memory.store.emergent() == []
-        assert set(groups(memory)) == set(LATER)
-        is_consistent(memory)
-
-
-def test_without_scikit_learn_forgetting_goes_on(
-    tmp_path, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(deposits: Keyed, base: Prototypes, settings: FitSettings) -> Prototypes:
-        raise UsageError("clustering needs a package that is not installed")
-
-    with filled(tmp_path / "m", backbone, SETTINGS[0], set()) as memory:
-        monkeypatch.setattr(refit, "fit", missing)
-        report = forget(memory, list(memory.store.deposits(ids=[4])), proof=True)
-        assert (report.ids, report.hits) == ((4,), 0)
-        assert "the fit of sub-clusters: seeds are used again" in report.dropped
-        assert memory.prototypes.subclusters == read_seeds()
-        is_consistent(memory)
+def test_more_states_than_before_keep_the_budget(tmp_path, backbone: TennsBackbone) -> None:
+    with open_memory(tmp_path / "m", backbone, dial_a="4", dial_b="1") as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        kept_bytes = memory.store.state_bytes
+    with open_memory(tmp_path / "n", backbone, dial_a="4", dial_b="1", budget_bytes=kept_bytes) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        assert memory.store.state_bytes == kept_bytes
+        fit_memory(memory, SETTINGS[0])
+        assert {entry.kind for entry in memory.prototypes.subclusters if not entry.seeds} == {"A"}
+        assert 0 < memory.store.state_bytes <= kept_bytes
+        check_consistent(memory)
 
 
 def test_fitted_to_a_transcript_nothing_of_it_is_deposited(tmp_path, backbone: TennsBackbone) -> None:
+    later = "The wind blew boat 99 back to the harbour."
     with open_memory(tmp_path / "m", backbone) as memory:
-        deposit(memory, chunks(memory, said(*LATER)))
-        fit_memory(memory, SETTINGS[0], chunks(memory, said(*TEXTS)))
-        assert set(groups(memory)) == set(LATER)
+        deposit(memory, chunks(memory, said(later)))
+        report = fit_memory(memory, SETTINGS[0], chunks(memory, said(*TEXTS)))
+        assert report.num_fitted > 0
+        assert set(groups(memory)) == {later}
         assert not any(memory.prototypes.members)
-        is_consistent(memory)
-        fitted_names = memory.prototypes.subclusters
-        assert fitted_names != read_seeds()
-        forget(memory, list(memory.store.deposits(ids=[1])), proof=False)
-        assert memory.prototypes.subclusters == fitted_names  # it had no part in them
+        assert memory.prototypes.subclusters != read_seeds()
+        check_consistent(memory)
 
 
-def test_what_a_transcript_shares_with_the_memory_takes_the_fit_along(tmp_path, backbone: TennsBackbone) -> None:
+@pytest.mark.parametrize(
+    ("texts", "settings", "line"),
+    [
+        ([], FitSettings(), "there is nothing to fit sub-clusters to; given: 0 deposits"),
+        (TEXTS[:2], FitSettings(per_domain=3), "there are fewer texts than sub-clusters are wanted of each domain"),
+        (TEXTS[:3], FitSettings(), "there is too little to fit a sub-cluster to; given: 3 texts; expected: 5 of one"),
+        (TEXTS[:7], FitSettings("hdbscan", least_members=8), "expected: 8 of one domain that lie close together"),
+    ],
+)
+def test_what_is_too_little_changes_nothing(
+    tmp_path, backbone: TennsBackbone, texts: list[str], settings: FitSettings, line: str
+) -> None:
     with open_memory(tmp_path / "m", backbone) as memory:
-        deposit(memory, chunks(memory, said(*TEXTS[:9])))
-        fit_memory(memory, SETTINGS[0], chunks(memory, said(*TEXTS)))
-        assert any(memory.prototypes.members)
-        forget(memory, list(memory.store.deposits(ids=[1])), proof=True)
-        assert memory.prototypes.subclusters == read_seeds()
-        is_consistent(memory)
-
-
-def test_nothing_to_fit_to_changes_nothing(tmp_path, backbone: TennsBackbone) -> None:
-    with open_memory(tmp_path / "m", backbone) as memory:
+        deposit(memory, chunks(memory, said(*texts)))
         before = memory.store.checksum()
-        with pytest.raises(InputError, match="nothing to fit"):
-            fit_memory(memory, FitSettings())
-        with pytest.raises(InputError, match="nothing to fit"):
-            fit_memory(memory, FitSettings(), [])
+        with pytest.raises(InputError) as error:
+            fit_memory(memory, settings)
+        assert line in str(error.value)
+        if texts:
+            with pytest.raises(InputError) as error:
+                fit_memory(memory, settings, chunks(memory, said(*texts)))
+            assert line in str(error.value)
+        else:
+            with pytest.raises(InputError, match="a transcript without turns"):
+                fit_memory(memory, settings, [])
         assert memory.store.checksum() == before
-        assert [entry.name for entry in memory.store.emergent()] != [FIT]

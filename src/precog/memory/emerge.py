@@ -1,16 +1,19 @@
 """Groups that emerge in a memory: found in what no sub-cluster holds, and promoted to sub-clusters of their own."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from precog.errors import InputError
 from precog.memory.domains import OTHERS
 from precog.memory.emergent import LEAST_MEMBERS, Candidate, find_emergent
 from precog.memory.emergent import promote as extended_by
+from precog.memory.history import Promotion
+from precog.memory.keyed import Keyed
 from precog.memory.opened import OpenMemory, stored
 from precog.memory.prototypes import Prototypes
 from precog.memory.recall import refresh_index
-from precog.memory.refit import keyed_deposits, refold_groups, reroute
-from precog.store.memory import Emergent, Group, MemoryStore
+from precog.memory.reroute import keyed_deposits, refold_groups, reroute
+from precog.store.memory import Group, MemoryStore
 
 
 @dataclass(frozen=True)
@@ -51,19 +54,41 @@ def candidates(
         InputError: there is no such domain.
         UsageError: scikit-learn is not installed.
     """
-    found: list[Candidate] = []
-    for name in prototypes.domains if domain is None else (domain,):
-        rows = prototypes.rows_of(name)
-        own = list(store.deposits(domain=name))
-        others = [deposit for deposit in own if deposit.info.subcluster == OTHERS]
-        found += find_emergent(
-            keyed_deposits(store, others),
-            name,
-            least_members=least_members,
-            rest=[deposit.info.text for deposit in own if deposit.info.subcluster != OTHERS],
-            taken=[prototypes.subclusters[row].name for row in rows],
-        )
-    return found
+    deposits = list(store.deposits(domain=domain))
+    keyed, groups = keyed_deposits(store, deposits), [deposit.info.group for deposit in deposits]
+    domains = prototypes.domains if domain is None else (domain,)
+    return [
+        candidate
+        for name in domains
+        for candidate in emerging(keyed, groups, prototypes, name, least_members=least_members)
+    ]
+
+
+def emerging(
+    keyed: Keyed, groups: Sequence[Group], prototypes: Prototypes, domain: str, *, least_members: int
+) -> list[Candidate]:
+    """The groups that emerge in one domain, of deposits and the groups they are in.
+
+    Raises:
+        InputError: there is no such domain.
+        UsageError: scikit-learn is not installed.
+    """
+    taken = [prototypes.subclusters[row].name for row in prototypes.rows_of(domain)]
+    others = [row for row, group in enumerate(groups) if group == (domain, OTHERS)]
+    rest = [keyed.texts[row] for row, group in enumerate(groups) if group[0] == domain and group[1] != OTHERS]
+    return find_emergent(keyed.take(others), domain, least_members=least_members, rest=rest, taken=taken)
+
+
+def promoted(prototypes: Prototypes, candidate: Candidate, *, least_members: int, last_id: int) -> Prototypes:
+    """The prototypes with a group that emerged as one more sub-cluster, and with how it came about.
+
+    Raises:
+        InputError: the name is taken.
+    """
+    step = Promotion(candidate.domain, candidate.name, least_members, last_id)
+    history = prototypes.history
+    history = replace(history, promotions=(*history.promotions, step))
+    return replace(extended_by(prototypes, candidate), history=history)
 
 
 def promote(
@@ -90,18 +115,10 @@ def promote(
         told = ", ".join(f"{entry.domain} ▸ {entry.name}" for entry in meant or found) or "none emerges at all"
         raise InputError(what, given=name, expected=told, hint="name its domain: --domain D" if meant else None)
     [candidate] = meant
-    made = extended_by(memory.prototypes, candidate)
+    newest = max(entry.id for entry in store.deposits())
+    made = promoted(memory.prototypes, candidate, least_members=least_members, last_id=newest)
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
-        batch.put_emergent(
-            Emergent(
-                f"{candidate.domain} ▸ {candidate.name}",
-                candidate.domain,
-                candidate.member_ids,
-                promoted=True,
-                details={"name": candidate.name, "kind": candidate.kind},
-            )
-        )
         rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made))
     memory.prototypes = made
     refresh_index(store, memory.settings.encoder_fingerprint)

@@ -1,8 +1,8 @@
 """Forgetting deposits, with a proof: every byte of the memory's folder is searched for what they left.
 
 What was made of them goes with them: their states and keys, the semantic state of their sub-cluster (folded anew from
-what is left, bit-equal to one that never saw them, ERRATA 14), prototypes fitted on them (fitted again on what is left,
-and every deposit routed by them), emergent groupings, the index.
+what is left, bit-equal to one that never saw them, ERRATA 14), a fit that has read them and groups that were promoted
+(made again on what is left, and every deposit routed by them), the index.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,8 @@ from jaxtyping import UInt8
 from precog.errors import DamagedStateError
 from precog.memory.opened import OpenMemory
 from precog.memory.recall import refresh_index
-from precog.memory.refit import after_forgetting, refold_groups
+from precog.memory.remake import without
+from precog.memory.reroute import refold_groups
 from precog.store import Needles, search_folder
 from precog.store.memory import Deposit, Group
 from precog.store.needles import MIN_BYTES
@@ -91,10 +92,10 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
     ids = [deposit.id for deposit in deposits]
     said, states = (_said(memory, deposits), _states(memory, deposits)) if proof and ids else (set(), set())
     with store.batch() as batch:
-        again = after_forgetting(memory, batch, ids, batch.delete_deposits(ids))
-        rebuilt, dropped = refold_groups(memory, batch, again.groups)
-    memory.prototypes = again.prototypes
-    dropped += again.dropped
+        made = without(memory, batch, deposits)
+        rebuilt, dropped = refold_groups(memory, batch, made.groups)
+    memory.prototypes = made.prototypes
+    dropped += made.dropped
     store.drop_index()
     refresh_index(store, memory.settings.encoder_fingerprint)
     store.scrub()

@@ -6,7 +6,7 @@ from precog.memory.domains import OTHERS
 from precog.memory.emerge import candidates
 from precog.memory.projection import Projection, project
 from precog.memory.prototypes import Prototypes
-from precog.memory.refit import keyed_deposits
+from precog.memory.reroute import keyed_deposits
 from precog.store.memory import MemoryStore
 
 

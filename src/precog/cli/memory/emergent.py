@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import resolve
 from precog.memory.emerge import candidates
@@ -19,7 +18,7 @@ from precog.store.memory import MemoryStore
 
 
 def emergent(
-    user: User,
+    user: options.User,
     promote: Annotated[
         str | None, typer.Option(metavar="NAME", help="Make this group a sub-cluster.", show_default=False)
     ] = None,

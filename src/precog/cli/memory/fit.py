@@ -6,13 +6,12 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.memory.naming import User
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.chunking import chunks_of
 from precog.memory.domains import OTHERS
-from precog.memory.fit import FitSettings
+from precog.memory.history import FitSettings
 from precog.memory.keyed import sklearn_part
 from precog.memory.opened import OpenMemory
 from precog.memory.place import existing_folder
@@ -22,7 +21,7 @@ from precog.records import ModelChoice
 
 
 def fit(
-    user: User,
+    user: options.User,
     transcript: Annotated[
         Path | None,
         typer.Argument(metavar="[TRANSCRIPT]", help="Fit to this conversation instead.", show_default=False),

@@ -7,7 +7,6 @@ import typer
 
 from precog import figures
 from precog.cli import options
-from precog.cli.memory.naming import User
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.errors import UsageError
@@ -20,7 +19,7 @@ from precog.store.memory import MemoryStore
 
 
 def draw(
-    user: User,
+    user: options.User,
     target: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png or .svg file.")],
     domain: Annotated[str | None, typer.Option(metavar="D", help="Only this domain.", show_default=False)] = None,
     method: Annotated[str, typer.Option(metavar="tsne|pca", help="How keys are laid out.")] = "tsne",

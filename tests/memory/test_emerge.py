@@ -1,21 +1,19 @@
-"""Groups that emerge in a memory, promoted, drawn, and gone with what they were made of."""
+"""Groups that emerge in a memory, promoted and drawn."""
 
 import pytest
 from made_keys import CountingEncoder
-from test_refit import fitted, groups, is_consistent, semantic
-from tiny_memory import chunks, open_memory, said
+from tiny_memory import check_consistent, chunks, groups, open_memory, said, semantic
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import InputError
 from precog.memory.deposit import deposit
 from precog.memory.domains import OTHERS, read_seeds
 from precog.memory.emerge import candidates, promote
-from precog.memory.fit import FitSettings
-from precog.memory.forget import forget
+from precog.memory.history import FitSettings
 from precog.memory.opened import OpenMemory
 from precog.memory.panels import panels_of
 from precog.memory.prototypes import from_seeds
-from precog.memory.refit import FIT, fit_memory
+from precog.memory.refit import fit_memory
 
 ORCHARD = [f"Quince orchard medlar quince orchard medlar row {n}." for n in range(24)]
 SCATTERED = [f"Thing{n * 31} of{n * 17} kind{n * 13} from{n * 7} nowhere{n * 3}." for n in range(20)]
@@ -51,7 +49,7 @@ def test_promoted_it_holds_its_members_and_new_ones(memory: OpenMemory) -> None:
     done = promote(memory, found.name)
     assert done.num_deposits == len(held(memory, found.name)) >= 20
     assert (found.domain, found.name) in semantic(memory)
-    is_consistent(memory)
+    check_consistent(memory)
     deposit(memory, chunks(memory, said("Quince orchard medlar quince orchard medlar row 99.")))
     assert len(held(memory, found.name)) == done.num_deposits + 1
     assert candidates(memory.store, memory.prototypes) == []
@@ -59,40 +57,13 @@ def test_promoted_it_holds_its_members_and_new_ones(memory: OpenMemory) -> None:
         promote(memory, found.name)
 
 
-def test_forgetting_a_member_takes_the_promoted_group_along(memory: OpenMemory) -> None:
-    before = groups(memory)
-    [found] = candidates(memory.store, memory.prototypes)
-    promote(memory, found.name)
-    gone = list(memory.store.deposits(ids=[found.member_ids[0]]))
-    report = forget(memory, gone, proof=True)
-    assert report.hits == 0
-    assert {"prototypes", f"grouping {found.domain} ▸ {found.name}"} <= set(report.dropped)
-    assert memory.prototypes.subclusters == read_seeds()
-    assert memory.store.emergent() == []
-    del before[gone[0].info.text]
-    assert groups(memory) == before
-    is_consistent(memory)
-
-
-def test_forgetting_another_keeps_it_and_fits_again_beneath_it(memory: OpenMemory) -> None:
-    fit_memory(memory, FitSettings("hdbscan", least_members=30))  # nothing lies so densely: seeds stay
-    [found] = candidates(memory.store, memory.prototypes)
-    promote(memory, found.name)
-    before = fitted(memory.prototypes)
-    scattered = next(e for e in memory.store.deposits() if e.info.text in SCATTERED and e.id not in found.member_ids)
-    report = forget(memory, [scattered], proof=True)
-    assert (report.hits, report.dropped[0]) == (0, "prototypes")
-    assert fitted(memory.prototypes) == before
-    assert [entry.name for entry in memory.store.emergent()] == [FIT, f"{found.domain} ▸ {found.name}"]
-    is_consistent(memory)
-
-
 def test_a_new_fit_does_not_keep_what_was_promoted(memory: OpenMemory) -> None:
     [found] = candidates(memory.store, memory.prototypes)
     promote(memory, found.name)
+    assert [step.name for step in memory.prototypes.history.promotions] == [found.name]
     fit_memory(memory, FitSettings(per_domain=1))
-    assert [entry.name for entry in memory.store.emergent()] == [FIT]
-    is_consistent(memory)
+    assert memory.prototypes.history.promotions == ()
+    check_consistent(memory)
 
 
 def test_the_map_has_every_deposit_once_and_outlines_what_emerges(memory: OpenMemory) -> None:
