@@ -4,7 +4,7 @@ from precog.errors import InputError
 from precog.figures import MapPanel
 from precog.memory.domains import OTHERS
 from precog.memory.emerge import candidates
-from precog.memory.projection import Projection, project
+from precog.memory.projection import Projection, note_on, project
 from precog.memory.prototypes import Prototypes
 from precog.memory.reroute import keyed_deposits
 from precog.store.memory import MemoryStore
@@ -49,6 +49,7 @@ def panels_of(
                     for entry in outlined
                     if entry.domain == name
                 },
+                note_on(len(deposits), projection),
             )
         )
     if not panels:

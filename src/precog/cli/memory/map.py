@@ -32,10 +32,12 @@ def draw(
     target = expanded(target)
     figures.check_target(target)
     sklearn_part("cluster")
+    projection: Projection = "tsne" if method == "tsne" else "pca"
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        projection: Projection = "tsne" if method == "tsne" else "pca"
         panels = panels_of(store, prototypes_of(store), domain, projection=projection, seed=seed)
-    figures.memory_map(panels, target, title="what a memory holds")
+    figures.memory_map(
+        panels, target, title=f"What a memory holds, by meaning ({'t-SNE' if projection == 'tsne' else 'PCA'})"
+    )
     drawn = {panel.title: len(panel.labels) for panel in panels}
     if as_json:
         emergent = [f"{panel.title} ▸ {name}" for panel in panels for name in panel.emergent]
