@@ -12,6 +12,7 @@ from precog.memory.emerge import candidates, promote
 from precog.memory.history import FitSettings
 from precog.memory.opened import OpenMemory
 from precog.memory.panels import panels_of
+from precog.memory.projection import note_on
 from precog.memory.prototypes import from_seeds
 from precog.memory.refit import fit_memory
 
@@ -80,6 +81,15 @@ def test_the_map_has_every_deposit_once_and_outlines_what_emerges(memory: OpenMe
             assert [deposits[row].id for row in rows] == list(found.member_ids)
     [one] = panels_of(memory.store, memory.prototypes, found.domain)
     assert one.title == found.domain
+
+
+def test_a_map_of_little_says_so(tmp_path, backbone: TennsBackbone) -> None:
+    with open_memory(tmp_path / "m", backbone) as little:
+        deposit(little, chunks(little, said("Plums.")))
+        [one] = panels_of(little.store, little.prototypes)
+        assert one.note == "too few to lay out: places mean nothing"
+        assert (note_on(3, "tsne"), note_on(3, "pca")) == ("too few for t-SNE: laid out by PCA", "")
+        assert note_on(10, "tsne") == ""
 
 
 def test_there_is_no_map_of_nothing(tmp_path, backbone: TennsBackbone) -> None:

@@ -67,12 +67,12 @@ def fit_memory(memory: OpenMemory, settings: FitSettings, transcript: Iterable[M
         UsageError: scikit-learn is not installed.
         StorageError: the disk refuses; the memory stays as it was.
     """
-    store, base = memory.store, from_seeds(read_seeds(), memory.encoder)
+    store = memory.store
     if transcript is None:
         newest = max((entry.id for entry in store.deposits()), default=0)
-        made = fitted_to(memory, base, Fit(settings, FITTED_TEMPERATURE, newest))
+        made = fitted_to(memory, Fit(settings, FITTED_TEMPERATURE, newest))
     else:
-        made = _fitted_to_transcript(memory, list(transcript), base, settings)
+        made = _fitted_to_transcript(memory, list(transcript), settings)
     before = {entry.id: entry.info.group for entry in store.deposits()}
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
@@ -85,7 +85,7 @@ def fit_memory(memory: OpenMemory, settings: FitSettings, transcript: Iterable[M
     return Refitted(made.subclusters, sizes, num_fitted, moved, tuple(rebuilt))
 
 
-def fitted_to(memory: OpenMemory, base: Prototypes, wanted: Fit) -> Prototypes:
+def fitted_to(memory: OpenMemory, wanted: Fit) -> Prototypes:
     """Prototypes fitted to what the memory holds of the deposits that a fit is of.
 
     Raises:
@@ -93,16 +93,22 @@ def fitted_to(memory: OpenMemory, base: Prototypes, wanted: Fit) -> Prototypes:
         UsageError: scikit-learn is not installed.
     """
     deposits = [entry for entry in memory.store.deposits() if entry.id <= wanted.last_id]
-    made = _fit(keyed_deposits(memory.store, deposits), base, wanted.settings)
+    made = _fit(memory, keyed_deposits(memory.store, deposits), wanted.settings)
     return replace(made, history=History(replace(wanted, last_id=deposits[-1].id)))
 
 
-def _fit(texts: Keyed, base: Prototypes, settings: FitSettings) -> Prototypes:
+def seeds_of(memory: OpenMemory) -> Prototypes:
+    """What a memory routes by before anything is fitted."""
+    kept = memory.prototypes
+    return kept if kept.history == History() else from_seeds(read_seeds(), memory.encoder)
+
+
+def _fit(memory: OpenMemory, texts: Keyed, settings: FitSettings) -> Prototypes:
     wanted, least = settings.per_domain, settings.least_members
     if wanted is not None and 0 < len(texts.ids) < wanted:
         what = "there are fewer texts than sub-clusters are wanted of each domain"
         raise InputError(what, given=f"{len(texts.ids)} texts, J = {wanted}")
-    made = fit(texts, base, settings)
+    made = fit(texts, seeds_of(memory), settings)
     if all(entry.seeds for entry in made.subclusters):
         is_dense = " that lie close together" if settings.method == "hdbscan" else ""
         raise InputError(
@@ -113,9 +119,7 @@ def _fit(texts: Keyed, base: Prototypes, settings: FitSettings) -> Prototypes:
     return made
 
 
-def _fitted_to_transcript(
-    memory: OpenMemory, chunks: list[MemoryChunk], base: Prototypes, settings: FitSettings
-) -> Prototypes:
+def _fitted_to_transcript(memory: OpenMemory, chunks: list[MemoryChunk], settings: FitSettings) -> Prototypes:
     if not chunks:
         raise InputError("there is nothing to fit sub-clusters to", given="a transcript without turns")
     keys = [mean_key(windows) for windows in memory.encoder.encode_passages([chunk.key_text() for chunk in chunks])]
@@ -126,7 +130,7 @@ def _fitted_to_transcript(
         tuple(entry.text for entry in said),
         tuple(None if entry.time is None else entry.time.date() for entry in said),
     )
-    made = _fit(keyed, base, settings)
+    made = _fit(memory, keyed, settings)
     uids = tuple(sorted({short_uid(uid_of(chunk)) for chunk in chunks}))
     # the numbers of a transcript's chunks are not those of deposits
     nobody: tuple[tuple[int, ...], ...] = ((),) * len(made.members)

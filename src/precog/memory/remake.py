@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from precog.errors import InputError, UsageError
-from precog.memory.domains import read_seeds
 from precog.memory.emerge import emerging, promoted
 from precog.memory.history import History, Promotion
 from precog.memory.opened import OpenMemory, stored
-from precog.memory.prototypes import Prototypes, from_seeds
-from precog.memory.refit import fitted_to
+from precog.memory.prototypes import Prototypes
+from precog.memory.refit import fitted_to, seeds_of
 from precog.memory.reroute import keyed_deposits, reroute, routes_of
 from precog.store.memory import Deposit, Group, MemoryBatch
 
@@ -67,15 +66,14 @@ def _first_step(memory: OpenMemory, gone: Sequence[Deposit], lost: list[str]) ->
         names = {(step.domain, step.name) for step in history.promotions}
         rows = [row for row, entry in enumerate(prototypes.subclusters) if (entry.domain, entry.name) in names]
         return replace(prototypes.without(rows), history=History(fit))
-    base = from_seeds(read_seeds(), memory.encoder)
     if fit.uids:
         lost.append("the fit to a transcript that said the same: seeds are used again")
-        return base
+        return seeds_of(memory)
     try:
-        return fitted_to(memory, base, fit)
+        return fitted_to(memory, fit)
     except (InputError, UsageError):  # what is to be forgotten is forgotten all the same
         lost.append("the fit of sub-clusters: seeds are used again")
-        return base
+        return seeds_of(memory)
 
 
 def _promoted_again(memory: OpenMemory, prototypes: Prototypes, step: Promotion) -> Prototypes | None:

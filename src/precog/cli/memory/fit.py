@@ -28,7 +28,7 @@ def fit(
     ] = None,
     per_domain: Annotated[
         int | None,
-        typer.Option("--per-domain", metavar="J", help="Sub-clusters of each domain.", show_default=False),
+        typer.Option("--per-domain", metavar="J", min=1, help="Sub-clusters of each domain.", show_default=False),
     ] = None,
     method: Annotated[
         str, typer.Option(metavar="kmeans|hdbscan", help="hdbscan groups only what lies densely.")
@@ -51,7 +51,7 @@ def fit(
     for note in [] if read is None else read.notes:
         err.print(f"[yellow]note:[/] {shown(note)}")
     choice = ModelChoice(settings.model, settings.device, settings.threads)
-    with OpenMemory.open(folder, choice, encoder=settings.encoder) as memory:
+    with OpenMemory.open(folder, choice, encoder=settings.encoder, keeps_prototypes=False) as memory:
         most = memory.settings.chunk_tokens
         chunks = None if read is None else chunks_of(read.utterances, memory.backbone.tokenizer, max_tokens=most)
         report = fit_memory(memory, wanted, chunks)
