@@ -101,7 +101,7 @@ def test_map_emergent_promote_and_forget(run: Run, home: Path, tmp_path: Path) -
     gone = [word for member in group["members"][:15] for word in ("--id", member)]
     ended = run("memory", "forget", *USER, *gone, "--proof", "--json")
     assert (ended.status, ended.json["hits"]) == (0, 0)
-    assert {"prototypes", f"grouping {name}"} <= set(ended.json["dropped"])
+    assert {"prototypes", f"a promoted group of {group['domain']}"} <= set(ended.json["dropped"])
     assert run("memory", "emergent", *USER, "--least", 40).out == "no group of 40 deposits or more emerges\n"
 
 

@@ -11,6 +11,7 @@ from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
 from precog.memory.history import FitSettings
 from precog.memory.opened import prototypes_of
+from precog.memory.recall import Recaller
 from precog.memory.refit import fit_memory
 from precog.memory.routing import FITTED_TEMPERATURE, TEMPERATURE
 
@@ -55,6 +56,16 @@ def test_how_it_was_fitted_and_how_it_routes_by_then_is_kept(tmp_path, backbone:
         [newer] = deposit(memory, chunks(memory, said("We sailed boat 99 into the wind."))).ids
         check_consistent(memory)  # it was routed at the same temperature
         assert kept.history.fit.last_id < newer
+
+
+def test_who_searches_sees_the_groups_of_a_fit_made_since(tmp_path, backbone: TennsBackbone) -> None:
+    with open_memory(tmp_path / "m", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        fit_memory(memory, SETTINGS[0])
+        found = recaller.recall("engine oil mechanic", 3, probes=1)
+        assert found.groups[0] in {(entry.domain, entry.name) for entry in memory.prototypes.subclusters}
+        assert len(found.evidence) == 3
 
 
 def test_states_follow_the_dial_of_the_groups_they_come_to(tmp_path, backbone: TennsBackbone) -> None:

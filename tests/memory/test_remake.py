@@ -1,6 +1,7 @@
 """What has read a deposit is made again without it: equal, bit for bit, to a memory that never held it."""
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def test_a_promoted_group_is_made_again_of_what_is_left(tmp_path: Path, backbone
         assert first is not None
         report = forget_texts(memory, [first.info.text], proof=True)
         assert report.hits == 0
-        assert f"grouping {found.domain} ▸ {found.name}" not in report.dropped
+        assert f"a promoted group of {found.domain}" not in report.dropped
         assert (memory.prototypes.subclusters[-1].name, len(memory.prototypes.members[-1]) >= 20) == (found.name, True)
         assert first.id not in memory.prototypes.members[-1]
         steps = [remembered(texts, {first.info.text}), promoted(found.domain, found.name)]
@@ -159,11 +160,29 @@ def test_a_promoted_group_of_too_few_members_goes(tmp_path: Path, backbone: Tenn
         promote(memory, found.name)
         report = forget_texts(memory, ORCHARD[:10], proof=True)
         assert report.hits == 0
-        assert {"prototypes", f"grouping {found.domain} ▸ {found.name}"} <= set(report.dropped)
+        assert {"prototypes", f"a promoted group of {found.domain}"} <= set(report.dropped)
         assert memory.prototypes.subclusters == read_seeds()
         assert memory.prototypes.history.promotions == ()
         assert groups(memory) == {text: where for text, where in before.items() if text not in ORCHARD[:10]}
         check_consistent(memory)
+
+
+@pytest.mark.parametrize("is_fit", [True, False])
+def test_names_made_of_what_is_forgotten_are_nowhere(tmp_path: Path, backbone: TennsBackbone, is_fit: bool) -> None:
+    with made(
+        tmp_path / "m", backbone, [remembered([*TEXTS[:8], *ORCHARD, *SCATTERED], set())], threshold=0.5
+    ) as memory:
+        if is_fit:
+            fit_memory(memory, FitSettings(least_members=4))
+        else:
+            [found] = candidates(memory.store, memory.prototypes)
+            promote(memory, found.name)
+        assert any("quince" in entry.name for entry in memory.prototypes.subclusters)
+        report = forget_texts(memory, ORCHARD, proof=True)
+        assert (len(report.ids), report.hits) == (len(ORCHARD), 0)
+        assert "quince" not in json.dumps(report.to_json()).casefold()
+    for path in (tmp_path / "m").rglob("*"):
+        assert not path.is_file() or b"quince" not in path.read_bytes().lower(), path
 
 
 def test_without_scikit_learn_forgetting_goes_on(

@@ -119,7 +119,7 @@ def promote(
     made = promoted(memory.prototypes, candidate, least_members=least_members, last_id=newest)
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
-        rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made))
+        rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made), made)
     memory.prototypes = made
     refresh_index(store, memory.settings.encoder_fingerprint)
     sizes = {(size.domain, size.subcluster): size.num_deposits for size in store.subclusters()}

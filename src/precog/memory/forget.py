@@ -93,7 +93,7 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
     said, states = (_said(memory, deposits), _states(memory, deposits)) if proof and ids else (set(), set())
     with store.batch() as batch:
         made = without(memory, batch, deposits)
-        rebuilt, dropped = refold_groups(memory, batch, made.groups)
+        rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
     memory.prototypes = made.prototypes
     dropped += made.dropped
     store.drop_index()

@@ -76,7 +76,7 @@ def fit_memory(memory: OpenMemory, settings: FitSettings, transcript: Iterable[M
     before = {entry.id: entry.info.group for entry in store.deposits()}
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
-        rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made))
+        rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made), made)
     memory.prototypes = made
     refresh_index(store, memory.settings.encoder_fingerprint)
     moved = sum(before[entry.id] != entry.info.group for entry in store.deposits())

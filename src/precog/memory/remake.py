@@ -52,7 +52,7 @@ def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> 
     for step in history.promotions:
         again = _promoted_again(memory, prototypes, step)
         if again is None:
-            lost.append(f"grouping {step.domain} ▸ {step.name}")
+            lost.append(f"a promoted group of {step.domain}")  # its name was made of what was said
         prototypes = again or prototypes
     batch.put_prototypes(stored(prototypes))
     return Remade(prototypes, tuple({*dropped.groups, *reroute(memory, batch, prototypes)}), tuple(lost))

@@ -68,18 +68,25 @@ def _redial(memory: OpenMemory, batch: MemoryBatch, deposit: Deposit, group: Gro
     return len(wanted) > 1
 
 
-def refold_groups(memory: OpenMemory, batch: MemoryBatch, groups: Iterable[Group]) -> tuple[list[Group], list[str]]:
-    """Folds semantic states anew; returns the sub-clusters that have one now, and what is gone, for people."""
+def refold_groups(
+    memory: OpenMemory, batch: MemoryBatch, groups: Iterable[Group], prototypes: Prototypes
+) -> tuple[list[Group], list[str]]:
+    """Folds semantic states anew; returns the sub-clusters that have one now, and what is gone, for people.
+
+    A sub-cluster that the prototypes do not know any more is told without its name: it was made of what was said.
+    """
+    known = {(entry.domain, entry.name) for entry in prototypes.subclusters}
     rebuilt: list[Group] = []
     dropped: list[str] = []
     for group in sorted(set(groups)):
-        if group[1] == OTHERS:
+        domain, name = group
+        if name == OTHERS:
             continue
-        left = memory.store.deposits(domain=group[0], subcluster=group[1])
+        left = memory.store.deposits(domain=domain, subcluster=name)
         semantic = refold(memory.store, left, group, memory.settings.alpha, memory.backbone, memory.reader)
         if semantic is not None:
             batch.put_semantic(semantic)
             rebuilt.append(group)
         else:
-            dropped.append(f"semantic state of {' ▸ '.join(group)}")
+            dropped.append(f"semantic state of {domain} ▸ {name if group in known else 'a sub-cluster that was'}")
     return rebuilt, dropped
