@@ -4,6 +4,7 @@ Afterwards nothing tells by which prototypes a deposit was routed before: its st
 says, and the semantic states are folded from what the groups hold now.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -73,11 +74,12 @@ def refold_groups(
 ) -> tuple[list[Group], list[str]]:
     """Folds semantic states anew; returns the sub-clusters that have one now, and what is gone, for people.
 
-    A sub-cluster that the prototypes do not know any more is told without its name: it was made of what was said.
+    Sub-clusters that the prototypes know no more are told without their names: those were made of what was said.
     """
     known = {(entry.domain, entry.name) for entry in prototypes.subclusters}
     rebuilt: list[Group] = []
     dropped: list[str] = []
+    former: Counter[str] = Counter()
     for group in sorted(set(groups)):
         domain, name = group
         if name == OTHERS:
@@ -87,6 +89,9 @@ def refold_groups(
         if semantic is not None:
             batch.put_semantic(semantic)
             rebuilt.append(group)
+        elif group in known:
+            dropped.append(f"semantic state of {domain} ▸ {name}")
         else:
-            dropped.append(f"semantic state of {domain} ▸ {name if group in known else 'a sub-cluster that was'}")
+            former[domain] += 1
+    dropped += [f"semantic states of former sub-clusters of {domain}: {count}" for domain, count in former.items()]
     return rebuilt, dropped
