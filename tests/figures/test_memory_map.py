@@ -11,7 +11,7 @@ from PIL import Image
 
 from precog import figures
 from precog.errors import InputError, UsageError
-from precog.figures.memory_map import hull
+from precog.figures.memory_map import core, hull
 
 
 def panel(title: str = "spatial", groups: int = 10, *, others: int = 80, outlined: bool = True) -> figures.MapPanel:
@@ -59,6 +59,34 @@ def test_domains_stand_side_by_side_in_svg(tmp_path: Path) -> None:
         assert told in raw, told
     figures.memory_map([panel(), empty, panel("social", 3)], tmp_path / "again.svg", title="a memory")
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "map.svg").read_bytes()
+
+
+def test_more_than_three_domains_take_two_rows(tmp_path: Path) -> None:
+    sizes = {}
+    for number in (3, 4, 5):
+        panels = [panel(f"domain {n}", 2) for n in range(number)]
+        figures.memory_map(panels, tmp_path / "map.png", title="t")
+        with Image.open(tmp_path / "map.png") as image:
+            sizes[number] = image.size
+    assert (sizes[3][0], sizes[4][0], sizes[5][0]) == (1560, 1060, 1560)
+    assert sizes[5][1] == sizes[4][1] > 1.8 * sizes[3][1]
+
+
+def test_what_too_few_points_do_not_show_is_said(tmp_path: Path) -> None:
+    few = figures.MapPanel("d", np.zeros((1, 2), np.float32), (None,), note="too few to lay out")
+    figures.memory_map([few], tmp_path / "map.svg", title="t")
+    raw = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert "too few to lay out" in raw
+    assert "others (1)" in raw
+
+
+def test_a_few_far_away_do_not_stretch_an_outline() -> None:
+    generator = np.random.default_rng(0)
+    near = generator.normal(size=(30, 2)).astype(np.float32)
+    far = np.array([[90, 90], [-90, 90], [0, -90]], np.float32)
+    assert np.abs(core(np.concatenate([near, far]))).max() < 4
+    assert len(core(near)) >= 22
+    assert len(core(near[:1])) == 1
 
 
 def test_a_name_is_no_formula_and_not_endless(tmp_path: Path) -> None:

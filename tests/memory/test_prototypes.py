@@ -10,6 +10,7 @@ from made_keys import DIM, CountingEncoder, random_prototypes, unit
 from precog.encoders import load_encoder
 from precog.errors import EncoderError, InputError
 from precog.memory.domains import DOMAINS, OTHERS, SubCluster, read_seeds
+from precog.memory.history import History
 from precog.memory.prototypes import Prototypes, from_seeds, mean_key
 from precog.memory.routing import route
 
@@ -67,6 +68,15 @@ def test_json_keeps_every_bit() -> None:
     assert json.dumps(back.to_json()) == text
 
 
+def test_a_document_of_the_first_version_has_no_history() -> None:
+    made = random_prototypes(1)
+    table = made.to_json()
+    del table["history"]
+    back = Prototypes.from_json({**table, "version": 1})
+    assert back.history == History()
+    assert back.to_json() == made.to_json()
+
+
 def test_prototypes_without_subclusters_can_be_kept() -> None:
     made = random_prototypes(1, (0, 0, 0, 0, 0))
     back = Prototypes.from_json(made.to_json())
@@ -81,7 +91,7 @@ def broken(change: str) -> dict[str, Any]:
         case "key too few":
             del table["subclusters"][2]["members"]
         case "version":
-            table["version"] = 2
+            table["version"] = 3
         case "version true":
             table["version"] = True
         case "format":
@@ -106,6 +116,10 @@ def broken(change: str) -> dict[str, Any]:
             table["subclusters"][1]["kind"] = ["A"]
         case "list":
             table["domains"] = {}
+        case "version of no history":
+            table["version"] = 1
+        case "no history":
+            table["history"] = None
         case "no domains":
             table["domains"], table["subclusters"] = [], []
     return table  # type: ignore[no-any-return]  # a document, broken on purpose
@@ -129,6 +143,8 @@ def broken(change: str) -> dict[str, Any]:
         "members",
         "kind",
         "list",
+        "version of no history",
+        "no history",
         "no domains",
     ],
 )

@@ -1,12 +1,14 @@
 import pytest
-from tiny_memory import chunks, open_memory, said
+from tiny_memory import check_consistent, chunks, everything, forget_texts, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import ForeignStateError
 from precog.memory import opened
 from precog.memory import reindex as reindexing
 from precog.memory.deposit import deposit
+from precog.memory.history import FitSettings
 from precog.memory.recall import Recaller
+from precog.memory.refit import fit_memory
 from precog.records import ModelChoice
 from precog.store.memory import MemoryStore
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -93,3 +95,24 @@ def test_an_interrupted_run_goes_on(tmp_path, backbone: TennsBackbone, other: Te
     with MemoryStore.open(tmp_path / "a") as store:
         assert store.fingerprint.hex() == other.fingerprint
         assert [entry.info.text for entry in store.deposits()] == TEXTS
+
+
+@pytest.mark.usefixtures("_same_encoder")
+def test_what_was_fitted_stays_and_is_made_again_when_something_is_forgotten(
+    tmp_path, backbone: TennsBackbone, other: TennsBackbone
+):
+    texts = [f"{text} {number} times." for number in range(3) for text in TEXTS]
+    how = FitSettings(per_domain=1, least_members=2)
+    with open_memory(tmp_path / "a", backbone) as memory, open_memory(tmp_path / "b", other) as never:
+        deposit(memory, chunks(memory, said(*texts)))
+        fit_memory(memory, how)
+        fitted = memory.prototypes.to_json()
+        deposit(never, [chunk for chunk in chunks(never, said(*texts)) if chunk.utterance.text != texts[4]])
+        fit_memory(never, how)
+        wanted = everything(never)
+    reindexing.reindex(tmp_path / "a", choice(other))
+    with open_memory(tmp_path / "a", other) as memory:
+        assert memory.prototypes.to_json() == fitted
+        check_consistent(memory)
+        forget_texts(memory, [texts[4]])
+        assert everything(memory) == wanted

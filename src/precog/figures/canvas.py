@@ -67,16 +67,23 @@ def check_target(path: Path) -> None:
 
 @contextmanager
 def picture(
-    path: Path, num_panels: int, *, title: str, width_inches: float, height_inches: float
+    path: Path,
+    num_panels: int,
+    *,
+    title: str,
+    width_inches: float,
+    height_inches: float,
+    num_columns: int | None = None,
 ) -> Iterator[list["Axes"]]:
-    """A row of empty panels to draw on; written to ``path`` when the block ends without an error.
+    """Rows of empty panels to draw on; written to ``path`` when the block ends without an error.
 
     Args:
         path: a .png or .svg file; one that is there is replaced in one step.
-        num_panels: axes side by side.
+        num_panels: axes, row by row.
         title: stands over all of them.
         width_inches: of the whole picture, at 100 dots per inch.
         height_inches: the same.
+        num_columns: panels side by side; None for all of them.
 
     Raises:
         UsageError: as `check_target`.
@@ -91,7 +98,9 @@ def picture(
             figsize=(width_inches, height_inches), dpi=DOTS_PER_INCH, facecolor="white", layout="constrained"
         )
         figure.suptitle(title, fontsize=13)
-        yield [figure.add_subplot(1, num_panels, number + 1) for number in range(num_panels)]
+        columns = num_columns or num_panels
+        rows = -(-num_panels // columns)
+        yield [figure.add_subplot(rows, columns, number + 1) for number in range(num_panels)]
         _write(figure, path)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.errors import InputError
-from precog.figures.canvas import COLOURS, INK, VERMILION, picture
+from precog.figures.canvas import COLOURS, GRID, INK, VERMILION, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,11 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _OTHERS = "#B5B5B5"
 _LONGEST_NAME = 34
 _LEGEND_ROWS_INCHES = 0.24
+_PANEL_INCHES = 4.2
+_MOST_IN_ROW = 3
+_SHARE_OUTLINED = 0.75
+_LARGEST, _SMALLEST = 60.0, 15.0
+"""Areas of markers in square points, of few deposits and of many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +33,15 @@ class MapPanel:
         title: the domain's name.
         points: [N, 2].
         labels: the sub-cluster of each point; None for those that none holds.
-        emergent: name of each group that emerges ▸ rows of its points, outlined.
+        emergent: name of each group that emerges ▸ rows of its points; they are ringed, and most of them outlined.
+        note: what is to be known of how the points were laid out; stands under the panel.
     """
 
     title: str
     points: Float32[np.ndarray, "N 2"]
     labels: tuple[str | None, ...]
     emergent: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    note: str = ""
 
     def __post_init__(self) -> None:
         """Checks that there is a label for each point, and a point for each row.
@@ -51,10 +58,11 @@ class MapPanel:
 
 
 def memory_map(panels: Sequence[MapPanel], path: Path, *, title: str) -> None:
-    """Draw the domains side by side; a colour and a marker per sub-cluster, others grey, outlines where groups emerge.
+    """Draw the domains, a colour and a marker per sub-cluster, others grey, and outlines where groups emerge.
 
     Args:
-        panels: one per domain; at most six sub-clusters have colours of their own, further ones another marker.
+        panels: one per domain, at most three in a row; at most six sub-clusters have colours of their own, further ones
+            another marker.
         path: a .png or .svg file.
         title: stands over the picture.
 
@@ -65,11 +73,20 @@ def memory_map(panels: Sequence[MapPanel], path: Path, *, title: str) -> None:
     """
     if not any(len(panel.points) for panel in panels):
         raise InputError("there is no memory to draw", given="0 points", expected="at least one")
-    entries = max(len(_counted(panel)) + len(panel.emergent) + 1 for panel in panels)
-    height = 4.6 + _LEGEND_ROWS_INCHES * entries
-    with picture(path, len(panels), title=title, width_inches=0.6 + 5.0 * len(panels), height_inches=height) as axes:
+    columns = len(panels) if len(panels) <= _MOST_IN_ROW else -(-len(panels) // 2)
+    rows = [panels[start : start + columns] for start in range(0, len(panels), columns)]
+    height = 0.4 + sum(_PANEL_INCHES + _LEGEND_ROWS_INCHES * max(map(_num_entries, row)) for row in rows)
+    width = 0.6 + 5.0 * columns
+    with picture(path, len(panels), title=title, width_inches=width, height_inches=height, num_columns=columns) as axes:
         for axis, panel in zip(axes, panels, strict=True):
             _draw(axis, panel)
+
+
+def core(points: Float32[np.ndarray, "N 2"]) -> Float32[np.ndarray, "K 2"]:
+    """The three quarters of a group that lie nearest to its middle: a few far away do not stretch its outline."""
+    away = np.linalg.norm(points - np.median(points, axis=0), axis=1)
+    nearest: Float32[np.ndarray, "K 2"] = points[away <= np.quantile(away, _SHARE_OUTLINED)]
+    return nearest
 
 
 def hull(points: Float32[np.ndarray, "N 2"]) -> Float32[np.ndarray, "K 2"]:
@@ -101,23 +118,31 @@ def _counted(panel: MapPanel) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
+def _num_entries(panel: MapPanel) -> int:
+    """Lines under a panel."""
+    return len(_counted(panel)) + len(panel.emergent) + 1 + bool(panel.note)
+
+
 def _draw(axis: "Axes", panel: MapPanel) -> None:
     labels = np.array(panel.labels, dtype=object)
+    area = min(_LARGEST, max(_SMALLEST, 4000 / max(1, len(labels))))
     axis.set(title=f"{panel.title} ({len(labels):,})")
     axis.grid(False)
     axis.tick_params(bottom=False, left=False, labelbottom=False, labelleft=False)
+    axis.margins(0.08)
+    for spine in axis.spines.values():  # there are no axes to a map: a frame
+        spine.set(visible=True, color=GRID)
     num_others = sum(label is None for label in panel.labels)
     if num_others:
         points = panel.points[np.array([label is None for label in panel.labels])]
-        axis.scatter(
-            points[:, 0], points[:, 1], s=9, c=_OTHERS, marker="o", linewidths=0, label=f"others ({num_others:,})"
-        )
+        told = f"others ({num_others:,})"
+        axis.scatter(points[:, 0], points[:, 1], s=0.7 * area, c=_OTHERS, marker="o", linewidths=0, label=told)
     for number, (name, count) in enumerate(_counted(panel)):
         points = panel.points[labels == name]
         axis.scatter(
             points[:, 0],
             points[:, 1],
-            s=15,
+            s=area,
             c=COLOURS[number % len(COLOURS)],
             marker=_MARKERS[(number // len(COLOURS) * 3 + number % 3) % len(_MARKERS)],
             edgecolors="white",
@@ -125,13 +150,38 @@ def _draw(axis: "Axes", panel: MapPanel) -> None:
             label=f"{_short(name)} ({count:,})",
         )
     for name, rows in panel.emergent.items():
-        corners = hull(panel.points[np.array(rows, dtype=np.int64)])
-        outline = np.concatenate([corners, corners[:1]])
-        told = f"emerging: {_short(name)} ({len(rows):,})"
-        axis.plot(*outline.T, color=VERMILION, linewidth=2.0, label=told, solid_joinstyle="round")
-        axis.annotate(_short(name), corners[np.argmax(corners[:, 1])], fontsize=8, color=INK, ha="center", va="bottom")
+        _outline(axis, name, panel.points[np.array(rows, dtype=np.int64)], area)
     if len(labels):
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), fontsize=9, handletextpad=0.4, markerscale=1.6)
+        title = panel.note or None
+        axis.legend(
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.02),
+            fontsize=9,
+            handletextpad=0.4,
+            title=title,
+            title_fontsize=9,
+        )
+
+
+def _outline(axis: "Axes", name: str, points: Float32[np.ndarray, "N 2"], area: float) -> None:
+    from matplotlib.patheffects import withStroke
+
+    corners = hull(core(points))
+    outline = np.concatenate([corners, corners[:1]])
+    axis.scatter(points[:, 0], points[:, 1], s=2.2 * area, facecolors="none", edgecolors=VERMILION, linewidths=0.9)
+    told = f"emerging: {_short(name)} ({len(points):,})"
+    axis.plot(*outline.T, color=VERMILION, linewidth=2.0, label=told, solid_joinstyle="round")
+    axis.annotate(
+        _short(name),
+        corners[np.argmax(corners[:, 1])],
+        xytext=(0, 5),
+        textcoords="offset points",
+        fontsize=9,
+        color=INK,
+        ha="center",
+        va="bottom",
+        path_effects=[withStroke(linewidth=3, foreground="white")],
+    )
 
 
 def _short(name: str) -> str:

@@ -13,6 +13,7 @@ from precog.engine.suffixes import build_suffix_array
 from precog.engine.trajectory import trajectory
 from precog.memory.chunking import MemoryChunk
 from precog.memory.consolidate import folded
+from precog.memory.dial import Dial
 from precog.memory.domains import OTHERS
 from precog.memory.expiry import Expired, keep_budget
 from precog.memory.opened import OpenMemory
@@ -101,7 +102,7 @@ def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float
             routed = route(
                 mean_key(vectors),
                 memory.prototypes,
-                temperature=settings.temperature,
+                temperature=settings.temperature_of(memory.prototypes),
                 threshold=settings.threshold,
             )
             token_ids = memory.backbone.tokenizer.encode(chunk.read_text())
@@ -111,7 +112,7 @@ def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float
             if not is_new:
                 continue
             new.add(deposit_id)
-            states = states_along(memory, info.group, token_ids)
+            states = states_along(memory, settings.dial_in(info.group, memory.prototypes), token_ids)
             keep_states(memory, batch, deposit_id, token_ids, states)
             group = info.group
             if routed.subcluster != OTHERS:  # what fits nowhere does not form what is remembered for good
@@ -148,10 +149,8 @@ def _info(chunk: MemoryChunk, routed: Route, num_tokens: int, importance: float)
     )
 
 
-def states_along(memory: OpenMemory, group: Group, token_ids: Sequence[int]) -> list[tuple[int, State]]:
+def states_along(memory: OpenMemory, dial: Dial, token_ids: Sequence[int]) -> list[tuple[int, State]]:
     """The states to keep, by rising position; alone in their batch, so that reading again gives the same bits."""
-    kinds = {(entry.domain, entry.name): entry.kind for entry in memory.prototypes.subclusters}
-    dial = memory.settings.dial_of(kinds.get(group, "B"))
     positions = dial.positions(len(token_ids))
     if len(positions) == 1:
         return [(len(token_ids), memory.backbone.encode_chunks([list(token_ids)])[0])]

@@ -5,68 +5,26 @@ after forgetting, fit again on what is left: the result is that of a memory that
 same seed). `Prototypes.members` tells which groups a deposit lay in, for whoever only drops those.
 """
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 from jaxtyping import Float32, Int
 
 from precog.errors import InputError
 from precog.memory.domains import SubCluster
 from precog.memory.emergent import dense_groups, numbered_by_size
+from precog.memory.history import FitSettings
 from precog.memory.keyed import Keyed, one_thread, sklearn_part
 from precog.memory.naming import kind_of, name_groups
 from precog.memory.prototypes import Prototypes, mean_key
 from precog.memory.routing import nearest_domains
 
-__all__ = ["FitSettings", "Method", "fit"]
+__all__ = ["FitSettings", "fit"]
 
-Method = Literal["kmeans", "hdbscan"]
+_DEFAULT = FitSettings()
 _STARTS = 4
 _MOST_FOR_SILHOUETTE = 2000
 
 
-@dataclass(frozen=True)
-class FitSettings:
-    """How sub-clusters are fitted.
-
-    Attributes:
-        method: "kmeans" gives every deposit of a domain a group, "hdbscan" only those that lie densely.
-        per_domain: J, sub-clusters per domain, fewer where it has not deposits enough; None to choose by silhouette
-            (k-means) or by density (HDBSCAN).
-        most_per_domain: J_max, the most that are chosen.
-        least_members: deposits that a domain must have for each of its sub-clusters, and the least of a dense group.
-        seed: of k-means' starting points.
-        free_domains: domains too are fitted to the deposits, by k-means, and named from their texts; otherwise they
-            stay as they are and each deposit goes to the nearest.
-    """
-
-    method: Method = "kmeans"
-    per_domain: int | None = None
-    most_per_domain: int = 10
-    least_members: int = 5
-    seed: int = 0
-    free_domains: bool = False
-
-    def __post_init__(self) -> None:
-        """Checks the ranges.
-
-        Raises:
-            InputError: a value is out of its range, or HDBSCAN is given a number of groups, which it finds itself.
-        """
-        if self.method not in ("kmeans", "hdbscan"):
-            raise InputError("there is no such way to fit", given=self.method, expected="kmeans or hdbscan")
-        if self.per_domain is not None and self.method == "hdbscan":
-            raise InputError(
-                "HDBSCAN finds the number of groups itself", given=f"per_domain {self.per_domain}", hint="use kmeans"
-            )
-        for name, least in (("per_domain", 1), ("most_per_domain", 1), ("least_members", 2), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} is out of its range", given=value, expected=f"≥ {least}")
-
-
-def fit(deposits: Keyed, base: Prototypes, settings: FitSettings = FitSettings()) -> Prototypes:
+def fit(deposits: Keyed, base: Prototypes, settings: FitSettings = _DEFAULT) -> Prototypes:
     """Prototypes with the sub-clusters of these deposits; the same whatever the order of the rows.
 
     A domain that has too few deposits for one group of `least_members` (or, under HDBSCAN, no dense group) keeps the

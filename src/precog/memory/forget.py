@@ -1,8 +1,8 @@
 """Forgetting deposits, with a proof: every byte of the memory's folder is searched for what they left.
 
 What was made of them goes with them: their states and keys, the semantic state of their sub-cluster (folded anew from
-what is left, bit-equal to one that never saw them, ERRATA 14), prototypes fitted on them, emergent
-groupings, the index.
+what is left, bit-equal to one that never saw them, ERRATA 14), a fit that has read them and groups that were promoted
+(made again on what is left, and every deposit routed by them), the index.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,10 @@ import numpy as np
 from jaxtyping import UInt8
 
 from precog.errors import DamagedStateError
-from precog.memory.consolidate import refold
-from precog.memory.domains import OTHERS, read_seeds
-from precog.memory.opened import OpenMemory, stored
-from precog.memory.prototypes import from_seeds
+from precog.memory.opened import OpenMemory
 from precog.memory.recall import refresh_index
+from precog.memory.remake import without
+from precog.memory.reroute import refold_groups
 from precog.store import Needles, search_folder
 from precog.store.memory import Deposit, Group
 from precog.store.needles import MIN_BYTES
@@ -92,25 +91,11 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
     store = memory.store
     ids = [deposit.id for deposit in deposits]
     said, states = (_said(memory, deposits), _states(memory, deposits)) if proof and ids else (set(), set())
-    rebuilt: list[Group] = []
-    dropped: list[str] = []
     with store.batch() as batch:
-        gone = batch.delete_deposits(ids)
-        for group in gone.groups:
-            if group[1] == OTHERS:
-                continue
-            left = store.deposits(domain=group[0], subcluster=group[1])
-            semantic = refold(store, left, group, memory.settings.alpha, memory.backbone, memory.reader)
-            if semantic is not None:
-                batch.put_semantic(semantic)
-                rebuilt.append(group)
-            else:
-                dropped.append(f"semantic state of {' ▸ '.join(group)}")
-        if gone.prototypes:
-            memory.prototypes = from_seeds(read_seeds(), memory.encoder)
-            batch.put_prototypes(stored(memory.prototypes))
-            dropped.append("prototypes")
-        dropped += [f"grouping {name}" for name in gone.emergent]
+        made = without(memory, batch, deposits)
+        rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
+    memory.prototypes = made.prototypes
+    dropped += made.dropped
     store.drop_index()
     refresh_index(store, memory.settings.encoder_fingerprint)
     store.scrub()

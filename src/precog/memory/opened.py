@@ -83,6 +83,7 @@ class OpenMemory:
         encoder: Encoder,
         *,
         prototypes: StoredPrototypes | None = None,
+        keeps_prototypes: bool = True,
     ) -> None:
         check_model(store, settings, backbone)
         self.store = store
@@ -90,7 +91,9 @@ class OpenMemory:
         self.backbone = backbone
         self.encoder = encoder
         self.reader = StateReader(settings.form, backbone)
-        if store.prototypes() is None:
+        if not keeps_prototypes:
+            self.prototypes = from_seeds(read_seeds(), encoder)
+        elif store.prototypes() is None:
             first = prototypes or stored(from_seeds(read_seeds(), encoder))
             if not any(first.members):  # those that were fitted are put when the deposits are there
                 with store.batch() as batch:
@@ -108,6 +111,7 @@ class OpenMemory:
         encoder: str | None = None,
         wanted: Mapping[str, object] | None = None,
         create: bool = False,
+        keeps_prototypes: bool = True,
         wait_sec: float = 30.0,
     ) -> "OpenMemory":
         """Opens a memory to write, and makes it where there is none and ``create`` is set.
@@ -118,6 +122,8 @@ class OpenMemory:
             encoder: that was named.
             wanted: settings of `MemorySettings` that a command line names.
             create: make the memory.
+            keeps_prototypes: unless whoever opens it replaces them: then the seeds' are at hand, and those that are
+                stored are not read, damaged or not.
             wait_sec: for another writer to finish.
 
         Raises:
@@ -130,7 +136,8 @@ class OpenMemory:
             store = MemoryStore.open(folder, write=True, wait_sec=wait_sec)
             try:
                 settings = settings_of(store, wanted)
-                return cls(store, settings, model.open(settings.model, "once"), encoder_of(settings, encoder))
+                backbone, made = model.open(settings.model, "once"), encoder_of(settings, encoder)
+                return cls(store, settings, backbone, made, keeps_prototypes=keeps_prototypes)
             except BaseException:
                 store.close()
                 raise

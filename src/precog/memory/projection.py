@@ -8,9 +8,10 @@ from jaxtyping import Float32
 from precog.errors import InputError
 from precog.memory.keyed import one_thread, sklearn_part
 
-__all__ = ["Projection", "project"]
+__all__ = ["Projection", "note_on", "project"]
 
 Projection = Literal["tsne", "pca"]
+_LEAST_FOR_PCA = 3
 _LEAST_FOR_TSNE = 10
 _PERPLEXITY = 30.0
 
@@ -32,7 +33,7 @@ def project(
     """
     if method not in ("tsne", "pca"):
         raise InputError("there is no such projection", given=method, expected="tsne or pca")
-    if len(keys) < 3:
+    if len(keys) < _LEAST_FOR_PCA:
         return np.stack([np.arange(len(keys)), np.zeros(len(keys))], axis=1).astype(np.float32)
     wide = keys.astype(np.float64)
     if method == "pca" or len(keys) < _LEAST_FOR_TSNE:
@@ -45,3 +46,12 @@ def project(
     )
     with one_thread():
         return np.asarray(model.fit_transform(wide), dtype=np.float32)
+
+
+def note_on(num_keys: int, method: Projection) -> str:
+    """What whoever looks at a map of so few keys has to know; empty where they are enough."""
+    if num_keys < _LEAST_FOR_PCA:
+        return "too few to lay out: places mean nothing"
+    if method == "tsne" and num_keys < _LEAST_FOR_TSNE:
+        return "too few for t-SNE: laid out by PCA"
+    return ""

@@ -5,7 +5,7 @@ import binascii
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -14,13 +14,15 @@ from jaxtyping import Float32
 from precog.encoders.encoder import Encoder
 from precog.errors import EncoderError, InputError
 from precog.memory.domains import DOMAINS, KINDS, SubCluster
+from precog.memory.history import History
 
 __all__ = ["Prototypes", "from_seeds", "mean_key"]
 
 _FORMAT = "precog-prototypes"
-_VERSION = 1
+_VERSION = 2
+_FIRST_VERSION = 1  # had no history: there was none to have
 _UNIT_TOLERANCE = 1e-4
-_KEYS = {"format", "version", "encoder_fingerprint", "dim", "domains", "subclusters"}
+_KEYS = {"format", "version", "encoder_fingerprint", "dim", "domains", "subclusters", "history"}
 _DOMAIN_KEYS = {"name", "key"}
 _SUBCLUSTER_KEYS = {"domain", "name", "kind", "seeds", "members", "key"}
 
@@ -35,7 +37,9 @@ class Prototypes:
         subclusters: J of them, of all domains.
         keys: [J, E], unit norm; q_{m,j}.
         encoder_fingerprint: of the encoder that made the keys; keys of another cannot be compared with them.
-        members: for each sub-cluster the ids of the deposits it was fitted on; empty where it is made of seeds.
+        members: for each sub-cluster the ids of the deposits it was fitted on; empty where it is made of seeds or of a
+            transcript.
+        history: how they came about.
     """
 
     domains: tuple[str, ...]
@@ -44,6 +48,7 @@ class Prototypes:
     keys: Float32[np.ndarray, "J E"]
     encoder_fingerprint: str
     members: tuple[tuple[int, ...], ...]
+    history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
         """Checks that the parts fit together.
@@ -105,13 +110,11 @@ class Prototypes:
     def without(self, rows: Collection[int]) -> "Prototypes":
         """The same without some sub-clusters; what they held is then routed elsewhere."""
         kept = [row for row in range(len(self.subclusters)) if row not in set(rows)]
-        return Prototypes(
-            self.domains,
-            self.domain_keys,
-            tuple(self.subclusters[row] for row in kept),
-            self.keys[kept],
-            self.encoder_fingerprint,
-            tuple(self.members[row] for row in kept),
+        return replace(
+            self,
+            subclusters=tuple(self.subclusters[row] for row in kept),
+            keys=self.keys[kept],
+            members=tuple(self.members[row] for row in kept),
         )
 
     def extended(
@@ -124,13 +127,11 @@ class Prototypes:
         """
         if key.shape != self.keys.shape[1:]:
             raise InputError("this key is of another width", given=key.shape, expected=self.keys.shape[1:])
-        return Prototypes(
-            self.domains,
-            self.domain_keys,
-            (*self.subclusters, subcluster),
-            np.concatenate([self.keys, key[None]]),
-            self.encoder_fingerprint,
-            (*self.members, tuple(members)),
+        return replace(
+            self,
+            subclusters=(*self.subclusters, subcluster),
+            keys=np.concatenate([self.keys, key[None]]),
+            members=(*self.members, tuple(members)),
         )
 
     def to_json(self) -> dict[str, object]:
@@ -154,22 +155,25 @@ class Prototypes:
                 }
                 for subcluster, key, members in zip(self.subclusters, self.keys, self.members, strict=True)
             ],
+            "history": self.history.to_json(),
         }
 
     @classmethod
     def from_json(cls, value: object) -> "Prototypes":
-        """What `to_json` wrote, bit for bit.
+        """What `to_json` wrote, bit for bit; or a document of the first version, which had no history.
 
         Raises:
             InputError: another form or version, an unknown or missing key, keys of another width, or parts that do not
                 fit together.
         """
-        table = _table(value, _KEYS, "prototypes")
-        if table["format"] != _FORMAT or type(table["version"]) is not int or table["version"] != _VERSION:
+        is_first = isinstance(value, dict) and value.get("version") == _FIRST_VERSION
+        table = _table(value, _KEYS - {"history"} if is_first else _KEYS, "prototypes")
+        version = table["version"]
+        if table["format"] != _FORMAT or type(version) is not int or version not in (_FIRST_VERSION, _VERSION):
             raise InputError(
                 "these are no prototypes of a known version",
-                given=f"{table['format']!r}, {table['version']!r}",
-                expected=f"{_FORMAT}, {_VERSION}",
+                given=f"{table['format']!r}, {version!r}",
+                expected=f"{_FORMAT}, {_FIRST_VERSION} or {_VERSION}",
             )
         dim, fingerprint = table["dim"], table["encoder_fingerprint"]
         if type(dim) is not int or dim < 1 or not isinstance(fingerprint, str):
@@ -185,6 +189,7 @@ class Prototypes:
             _stacked([_unpacked(entry["key"], dim, f"sub-cluster {entry['name']}") for entry in rows], dim),
             fingerprint,
             tuple(_members(entry["members"], f"sub-cluster {entry['name']}") for entry in rows),
+            History() if is_first else History.from_json(table["history"]),
         )
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Float32
 from precog.encoders import Encoder
 from precog.errors import UsageError
 from precog.index import HybridIndex, IndexSource
+from precog.memory.opened import prototypes_of
 from precog.memory.prototypes import Prototypes
 from precog.memory.routing import probe
 from precog.store.memory import Deposit, MemoryStore
@@ -117,6 +118,7 @@ class Recaller:
         self.store = store
         self._encoder = encoder
         self._prototypes = prototypes
+        self._prototypes_generation = store.generation
         self._generation = -1
         self._index: HybridIndex | None = None
 
@@ -158,6 +160,9 @@ class Recaller:
     def _probed(
         self, key: Float32[np.ndarray, " E"], k: int, probes: int, sizes: dict[tuple[str, str], int]
     ) -> tuple[list[tuple[int, float, float]], float, tuple[tuple[str, str], ...]]:
+        if self.store.generation != self._prototypes_generation:  # a fit may have been made since
+            self._prototypes_generation = self.store.generation
+            self._prototypes = prototypes_of(self.store)
         ranked = probe(key, self._prototypes, len(self._prototypes.subclusters) + len(self._prototypes.domains))
         groups = tuple([group for group in ranked if group in sizes][:probes])
         ids, keys = self.store.keys_of(groups, superseded=False)

@@ -118,18 +118,20 @@ def _copy(memory: OpenMemory, store: MemoryStore, unit: list[Deposit], *, has_sa
             tokens = memory.backbone.tokenizer.encode(info.header + info.text)
             info = replace(info, num_tokens=len(tokens))
             if not has_same_keys:
+                temperature = settings.temperature_of(memory.prototypes)
                 routed = route(
-                    mean_key(vectors), memory.prototypes, temperature=settings.temperature, threshold=settings.threshold
+                    mean_key(vectors), memory.prototypes, temperature=temperature, threshold=settings.threshold
                 )
                 info = replace(info, domain=routed.domain, subcluster=routed.subcluster, probability=routed.probability)
             batch.copy_deposit(replace(deposit, info=info), vectors)
             # another tokenizer may need more tokens than a record has room for: such a state is read when it is needed
             if deposit.num_states and len(tokens) <= settings.chunk_tokens:
-                keep_states(memory, batch, deposit.id, tokens, states_along(memory, info.group, tokens))
+                dial = settings.dial_in(info.group, memory.prototypes)
+                keep_states(memory, batch, deposit.id, tokens, states_along(memory, dial, tokens))
 
 
 def _take_groups(memory: OpenMemory, store: MemoryStore, *, has_same_keys: bool) -> None:
-    """Semantic states from all deposits in their order, and the groupings that were found."""
+    """Semantic states from all deposits in their order, and prototypes that have read some of them."""
     semantic: dict[tuple[str, str], Semantic] = {}
     with memory.store.batch() as batch:
         for deposit in memory.store.deposits():
@@ -141,5 +143,3 @@ def _take_groups(memory: OpenMemory, store: MemoryStore, *, has_same_keys: bool)
             batch.put_semantic(entry)
         if memory.store.prototypes() is None:
             batch.put_prototypes(stored(memory.prototypes))
-        for grouping in store.emergent() if has_same_keys else []:
-            batch.put_emergent(grouping)

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 
 from precog.errors import UsageError
 from precog.memory.dial import Dial
-from precog.memory.domains import Kind
-from precog.memory.routing import TEMPERATURE, THRESHOLD
+from precog.memory.prototypes import Prototypes
+from precog.memory.routing import TEMPERATURE, THRESHOLD, Group
 from precog.records import RecordForm, settings_from
 
 GIB = 1 << 30
@@ -26,7 +26,7 @@ class MemorySettings:
         chunk_tokens: most tokens of a deposit, header counted; longer turns are cut.
         encoding_dtype: compute dtype the states were made with.
         alpha: weight of a new deposit in a semantic state (Eq. 7), above 0 and at most 1.
-        temperature: of routing (ERRATA 28).
+        temperature: of routing by seeds (ERRATA 28); sub-clusters that were fitted bring their own.
         threshold: probability below which a deposit goes to the others of its domain.
         dial_a: states kept of a deposit in a sub-cluster of type A: specific, time-critical (Section 5.2).
         dial_b: the same for type B: recurring.
@@ -67,9 +67,15 @@ class MemorySettings:
         """How its states are kept."""
         return RecordForm(self.codec, self.layers, "once", self.encoding_dtype, self.chunk_tokens)
 
-    def dial_of(self, kind: Kind) -> Dial:
-        """How many states a deposit of that type keeps."""
-        return Dial.parse(self.dial_a if kind == "A" else self.dial_b)
+    def dial_in(self, group: Group, prototypes: Prototypes) -> Dial:
+        """How many states a deposit of a sub-cluster keeps, by its type; of no sub-cluster as many as of type B."""
+        kinds = {(entry.domain, entry.name): entry.kind for entry in prototypes.subclusters}
+        return Dial.parse(self.dial_a if kinds.get(group) == "A" else self.dial_b)
+
+    def temperature_of(self, prototypes: Prototypes) -> float:
+        """T of routing by these prototypes."""
+        fit = prototypes.history.fit
+        return self.temperature if fit is None else fit.temperature
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> "MemorySettings":

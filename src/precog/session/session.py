@@ -143,7 +143,8 @@ class Session:
         started = time.perf_counter()
         key = self._encoder.encode_query(opening)
         settings = self._settings
-        routed = route(key, self._prototypes, temperature=settings.temperature, threshold=settings.threshold)
+        temperature = settings.temperature_of(self._prototypes)
+        routed = route(key, self._prototypes, temperature=temperature, threshold=settings.threshold)
         found = self._take_up((routed.domain, routed.subcluster))
         num_bytes = 0 if found is None else found.recurrent.nbytes + found.decay_time.nbytes
         num_deposits = 0 if found is None else found.num_deposits

@@ -3,7 +3,10 @@
 import typer
 
 from precog.cli.memory.archive import export, load
+from precog.cli.memory.emergent import emergent
+from precog.cli.memory.fit import fit
 from precog.cli.memory.forget import forget
+from precog.cli.memory.map import draw
 from precog.cli.memory.purge import purge
 from precog.cli.memory.recall import recall
 from precog.cli.memory.reindex import reindex
@@ -19,6 +22,9 @@ app.command("list")(listing)
 app.command()(show)
 app.command()(stats)
 app.command()(reindex)
+app.command()(fit)
+app.command()(emergent)
+app.command("map")(draw)
 app.command()(supersede)
 app.command()(purge)
 app.command()(export)
