@@ -13,7 +13,7 @@ from types import TracebackType
 
 from precog.backbones.protocol import Backbone
 from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
-from precog.corpus.corpus import open_model, state_reader
+from precog.corpus.model import open_model, state_reader
 from precog.corpus.search import Found, Searcher, SearchResult
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.grounded import GroundedSettings

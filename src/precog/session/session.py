@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from precog.corpus.corpus import state_reader
+from precog.corpus.model import state_reader
 from precog.corpus.search import Found, Searcher
 from precog.engine import Composing, FreeSettings, GroundedSettings, Source, answer_composed
 from precog.engine.modes import Answer
@@ -24,7 +24,8 @@ from precog.memory.chunking import chunks_of
 from precog.memory.consolidate import read_again, semantic_state
 from precog.memory.deposit import deposit
 from precog.memory.domains import OTHERS
-from precog.memory.opened import OpenMemory, settings_of
+from precog.memory.made_with import settings_of
+from precog.memory.opened import OpenMemory
 from precog.memory.recall import Evidence, Recaller, refresh_index
 from precog.memory.routing import route
 from precog.memory.utterance import Utterance
