@@ -16,14 +16,14 @@ from precog.store import CorpusStore
 from precog.store.remedy import reindex_command
 
 
-def open_encoder(store: CorpusStore, settings: CorpusSettings, spec: str | None = None) -> Encoder:
-    """The encoder that was named, else the corpus's own.
+def open_encoder(store: CorpusStore, settings: CorpusSettings, chosen: str | Encoder | None = None) -> Encoder:
+    """The encoder that was named or is open, else the corpus's own.
 
     Raises:
         EncoderError: it is not the encoder that made the keys.
     """
-    encoder = load_encoder(spec or settings.encoder or None)
-    named = spec or settings.encoder
+    named = (chosen if isinstance(chosen, str) else "") or settings.encoder
+    encoder = load_encoder(named or None) if chosen is None or isinstance(chosen, str) else chosen
     command = reindex_command(store.path, *(["--encoder", named] if named else []))
     hint = f"use the encoder that made them, or make new keys: {command}"
     check_encoder("corpus", settings.encoder_fingerprint, settings.encoder, encoder, hint)

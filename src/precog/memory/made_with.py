@@ -31,13 +31,14 @@ def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) 
     return settings
 
 
-def encoder_of(settings: MemorySettings, spec: str | None = None) -> Encoder:
-    """The encoder that was named, else the memory's own.
+def encoder_of(settings: MemorySettings, chosen: str | Encoder | None = None) -> Encoder:
+    """The encoder that was named or is open, else the memory's own.
 
     Raises:
         EncoderError: it is not the encoder that made the keys.
     """
-    encoder = load_encoder(spec or settings.encoder or None)
+    named = chosen or settings.encoder or None
+    encoder = load_encoder(named) if named is None or isinstance(named, str) else named
     hint = "use the encoder that made them, or make new keys: precog memory reindex --user USER --encoder …"
     check_encoder("memory", settings.encoder_fingerprint, settings.encoder, encoder, hint)
     return encoder

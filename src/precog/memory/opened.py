@@ -9,10 +9,28 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
 from precog.memory.domains import read_seeds
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
+from precog.memory.place import make_place
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.settings import MemorySettings
 from precog.records import ModelChoice, StateReader, check_backbone
 from precog.store.memory import MemoryStore, StoredPrototypes
+
+
+def first_settings(
+    model: ModelChoice,
+    backbone: Backbone,
+    encoder_spec: str | None,
+    encoder: Encoder,
+    wanted: Mapping[str, object] | None = None,
+) -> MemorySettings:
+    """What a memory that is to be made is made with.
+
+    Raises:
+        UsageError: a setting is out of range.
+    """
+    given = {key: value for key, value in (wanted or {}).items() if value is not None}
+    settings = MemorySettings(str(model.folder()), encoder_spec or "", encoder.fingerprint)
+    return replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
 
 
 class OpenMemory:
@@ -86,20 +104,39 @@ class OpenMemory:
             except BaseException:
                 store.close()
                 raise
-        given = {key: value for key, value in (wanted or {}).items() if value is not None}
         backbone, made = model.load("once"), load_encoder(encoder)
-        settings = MemorySettings(str(model.folder()), encoder or "", made.fingerprint)
-        settings = replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
+        memory = cls.begin(folder, first_settings(model, backbone, encoder, made, wanted), backbone, made, wait_sec)
+        try:
+            settings_of(memory.store, wanted)  # somebody else may have begun it meanwhile
+        except BaseException:
+            memory.store.close()
+            raise
+        return memory
+
+    @classmethod
+    def begin(
+        cls, folder: Path, settings: MemorySettings, backbone: Backbone, encoder: Encoder, wait_sec: float = 30.0
+    ) -> "OpenMemory":
+        """Makes a memory, with what is above it, and opens it to write; one that was begun meanwhile is opened.
+
+        Raises:
+            CorpusError: something else is in its place.
+            BusyError: another process is still writing.
+            EncoderError, ForeignStateError: another encoder or model made the one that was begun meanwhile.
+            StorageError: the disk refuses.
+        """
+        make_place(folder)
         store = MemoryStore.open_or_create(
             folder,
             settings=settings.to_json(),
             layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
             fingerprint=bytes.fromhex(backbone.fingerprint),
-            key_dim=made.dim,
+            key_dim=encoder.dim,
             wait_sec=wait_sec,
         )
         try:
-            return cls(store, settings_of(store, wanted), backbone, made)
+            found = settings_of(store)
+            return cls(store, found, backbone, encoder_of(found, encoder))
         except BaseException:
             store.close()
             raise

@@ -111,22 +111,26 @@ class Recaller:
 
     Attributes:
         store: the memory.
+        prototypes: that choose the sub-clusters where only some are searched.
     """
 
     def __init__(self, store: MemoryStore, encoder: Encoder, prototypes: Prototypes) -> None:
         self.store = store
         self._encoder = encoder
-        self._prototypes = prototypes
+        self.prototypes = prototypes
         self._generation = -1
         self._index: HybridIndex | None = None
 
-    def recall(self, question: str, k: int, *, probes: int = 0) -> Recalled:
+    def recall(
+        self, question: str, k: int, *, probes: int = 0, key: Float32[np.ndarray, " E"] | None = None
+    ) -> Recalled:
         """The k best deposits for a question.
 
         Args:
             question: in words.
             k: most deposits.
             probes: sub-clusters to search; 0 for all.
+            key: of the question, where the encoder has made it already.
 
         Raises:
             UsageError: the question is empty, or a number is out of range.
@@ -137,7 +141,7 @@ class Recaller:
             given = f"--top-k {k}, --probes {probes}"
             raise UsageError("a number is out of range", given=given, expected="at least 1, and 0 or more")
         started = time.perf_counter()
-        key = self._encoder.encode_query(question)
+        key = self._encoder.encode_query(question) if key is None else key
         encoded = time.perf_counter()
         sizes = {(size.domain, size.subcluster): size.num_deposits for size in self.store.subclusters()}
         if probes and probes < len(sizes):
@@ -158,7 +162,7 @@ class Recaller:
     def _probed(
         self, key: Float32[np.ndarray, " E"], k: int, probes: int, sizes: dict[tuple[str, str], int]
     ) -> tuple[list[tuple[int, float, float]], float, tuple[tuple[str, str], ...]]:
-        ranked = probe(key, self._prototypes, len(self._prototypes.subclusters) + len(self._prototypes.domains))
+        ranked = probe(key, self.prototypes, len(self.prototypes.subclusters) + len(self.prototypes.domains))
         groups = tuple([group for group in ranked if group in sizes][:probes])
         ids, keys = self.store.keys_of(groups, superseded=False)
         cosines = keys @ key

@@ -10,7 +10,7 @@ from precog.cli.output import counted, out, print_json, shown
 from precog.config import resolve
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import read_archive
-from precog.memory.place import existing_folder, new_folder
+from precog.memory.place import existing_folder, memory_folder
 from precog.memory.recall import refresh_index
 from precog.store.memory import MemoryStore
 
@@ -47,7 +47,7 @@ def load(
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     entries = read_archive(file)
     choice = ModelChoice(settings.model, settings.device, settings.threads)
-    folder = new_folder(settings.home, user)
+    folder = memory_folder(settings.home, user)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, create=True) as memory:
         done = import_archive(memory, entries)
         refresh_index(memory.store, memory.settings.encoder_fingerprint)

@@ -14,7 +14,7 @@ from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
 from precog.memory.moment import parse_time
-from precog.memory.place import new_folder
+from precog.memory.place import memory_folder
 from precog.memory.recall import refresh_index
 from precog.memory.transcript import read_transcript
 from precog.memory.utterance import Utterance
@@ -77,7 +77,7 @@ def remember(
         said, total = iter([Utterance(text or "", at.replace(microsecond=0), speaker, place)]), 1
     wanted = {"dial_a": dial_a, "dial_b": dial_b, "alpha": alpha, "budget_bytes": budget}
     choice = ModelChoice(settings.model, settings.device, settings.threads)
-    folder = new_folder(settings.home, user)
+    folder = memory_folder(settings.home, user)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, wanted=wanted, create=True) as memory:
         with Counting("turns") as bar:
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
