@@ -105,7 +105,8 @@ class OpenMemory:
                 store.close()
                 raise
         backbone, made = model.load("once"), load_encoder(encoder)
-        memory = cls.begin(folder, first_settings(model, backbone, encoder, made, wanted), backbone, made, wait_sec)
+        settings = first_settings(model, backbone, encoder, made, wanted)
+        memory = cls.begin(folder, settings, backbone, made, wait_sec=wait_sec)
         try:
             settings_of(memory.store, wanted)  # somebody else may have begun it meanwhile
         except BaseException:
@@ -115,9 +116,24 @@ class OpenMemory:
 
     @classmethod
     def begin(
-        cls, folder: Path, settings: MemorySettings, backbone: Backbone, encoder: Encoder, wait_sec: float = 30.0
+        cls,
+        folder: Path,
+        settings: MemorySettings,
+        backbone: Backbone,
+        encoder: Encoder,
+        *,
+        prototypes: Prototypes | None = None,
+        wait_sec: float = 30.0,
     ) -> "OpenMemory":
         """Makes a memory, with what is above it, and opens it to write; one that was begun meanwhile is opened.
+
+        Args:
+            folder: of the user.
+            settings: to make it with.
+            backbone: the model.
+            encoder: of its keys.
+            prototypes: to route by, where they are made already; None for those of the seeds.
+            wait_sec: for another writer to finish.
 
         Raises:
             CorpusError: something else is in its place.
@@ -136,7 +152,8 @@ class OpenMemory:
         )
         try:
             found = settings_of(store)
-            return cls(store, found, backbone, encoder_of(found, encoder))
+            first = None if prototypes is None else stored(prototypes)
+            return cls(store, found, backbone, encoder_of(found, encoder), prototypes=first)
         except BaseException:
             store.close()
             raise

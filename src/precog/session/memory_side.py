@@ -48,6 +48,7 @@ class MemorySide:
         settings: its own; where there is none, those it would be made with.
         backbone: the model.
         encoder: of its keys.
+        prototypes: that it routes by now, or would.
     """
 
     def __init__(self, folder: Path, model: ModelChoice, encoder: str | None) -> None:
@@ -61,7 +62,6 @@ class MemorySide:
         self._folder = folder
         self._store: MemoryStore | None = None
         self._recaller: Recaller | None = None
-        self._prototypes: Prototypes | None = None
         self._generation = -1
         self._has_remembered = False
         if MemoryStore.FOLDER(folder).exists:
@@ -75,6 +75,7 @@ class MemorySide:
             else:
                 self.backbone, self.encoder = model.load("once"), load_encoder(encoder)
                 self.settings: MemorySettings = first_settings(model, self.backbone, encoder, self.encoder)
+                self.prototypes: Prototypes = from_seeds(read_seeds(), self.encoder)
         except BaseException:
             self.close()
             raise
@@ -96,8 +97,8 @@ class MemorySide:
         Raises:
             CorpusError: the memory was purged or replaced.
         """
-        self._look()
         try:
+            self._look()
             yield
         except (CorpusError, StateError, StorageError):
             self._refuse_another()  # what is gone reads like damage
@@ -107,13 +108,6 @@ class MemorySide:
     def generation(self) -> int:
         """Rises with every change of the memory; -1 while there is none."""
         return -1 if self._store is None else self._store.generation
-
-    @property
-    def prototypes(self) -> Prototypes:
-        """What the memory routes by now, or would."""
-        if self._prototypes is None:
-            self._prototypes = from_seeds(read_seeds(), self.encoder)
-        return self._prototypes
 
     def semantic(self, group: Group) -> Semantic | None:
         """The semantic state of a sub-cluster: one row."""
@@ -157,7 +151,14 @@ class MemorySide:
 
     def _opened_to_write(self) -> OpenMemory:
         if self._store is None:
-            return OpenMemory.begin(self._folder, self.settings, self.backbone, self.encoder, wait_sec=WAIT_SEC)
+            return OpenMemory.begin(
+                self._folder,
+                self.settings,
+                self.backbone,
+                self.encoder,
+                prototypes=self.prototypes,
+                wait_sec=WAIT_SEC,
+            )
         store = MemoryStore.open(self._folder, write=True, wait_sec=WAIT_SEC)
         try:
             if store.memory_id != self._store.memory_id:
@@ -179,7 +180,8 @@ class MemorySide:
                 raise
             self._store = store
         if self._recaller is not None and self._generation != self._recaller.store.generation:
-            self._route_anew(self._recaller)
+            self._route_anew(self._recaller.store)
+            self._recaller.prototypes = self.prototypes
 
     def _take(self, store: MemoryStore) -> None:
         """Reads a memory that has been opened.
@@ -189,18 +191,17 @@ class MemorySide:
         """
         settings = settings_of(store)
         check_model(store, settings, self.backbone)
-        recaller = Recaller(store, encoder_of(settings, self.encoder), self._prototypes_in(store))
-        self.settings, self._recaller = settings, recaller
+        encoder = encoder_of(settings, self.encoder)
+        self._route_anew(store)
+        self.settings, self._recaller = settings, Recaller(store, encoder, self.prototypes)
         self._reader = StateReader(settings.form, self.backbone)
-        self._route_anew(recaller)
 
-    def _prototypes_in(self, store: MemoryStore) -> Prototypes:
-        """Those of a memory; the seeds where its maker was interrupted before it wrote them."""
-        return self.prototypes if store.prototypes() is None else prototypes_of(store)
-
-    def _route_anew(self, recaller: Recaller) -> None:
-        self._generation = recaller.store.generation
-        self._prototypes = recaller.prototypes = self._prototypes_in(recaller.store)
+    def _route_anew(self, store: MemoryStore) -> None:
+        self._generation = store.generation
+        if store.prototypes() is None:  # whoever made it was interrupted before they were written
+            self.prototypes = from_seeds(read_seeds(), self.encoder)
+        else:
+            self.prototypes = prototypes_of(store)
 
     def _refuse_another(self) -> None:
         fate = "there" if self._store is None else self._store.fate
