@@ -12,7 +12,7 @@ from precog.engine import Composing
 from precog.errors import EncoderError, UsageError
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
-from precog.session import Session, SessionOptions
+from precog.session import Session, SessionOptions, memory_side
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
 from precog.text.sources import find_sources
@@ -23,11 +23,11 @@ FACTS = ["My sister Clara moved to Lisbon in March.", "The car stands on level t
 Opened = Callable[..., Session]
 
 
-def make_corpus(folder: Path, docs: Path, backbone: TennsBackbone) -> None:
+def make_corpus(folder: Path, docs: Path, backbone: TennsBackbone, encoder_spec: str = "") -> None:
     docs.mkdir()
     (docs / "boats.txt").write_text("The ferry to the island leaves at nine from the old pier.")
     encoder = CountingEncoder()
-    settings = CorpusSettings("", "", encoder.fingerprint, chunk_tokens=64)
+    settings = CorpusSettings("", encoder_spec, encoder.fingerprint, chunk_tokens=64)
     layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
     with CorpusStore.create(
         folder,
@@ -64,6 +64,24 @@ def test_memory_and_corpus_are_searched_together(tmp_path, session: Opened, back
         origins = {entry.to_json()["origin"] for entry in reply.evidence}
         assert origins == {"memory", "corpus"}
         assert sum(entry.weight for entry in reply.evidence) == pytest.approx(1.0)
+
+
+def test_a_memory_begins_with_the_encoder_of_the_corpus_it_is_searched_with(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+):
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, encoder_spec="counting")
+    named: list[str | None] = []
+
+    def load(spec: str | None) -> CountingEncoder:
+        named.append(spec)
+        return CountingEncoder()
+
+    monkeypatch.setattr(memory_side, "load_encoder", load)
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        talk.say(FACTS[0])
+    assert named == ["counting"]
+    with MemoryStore.open(tmp_path / "ana") as store:
+        assert store.settings["encoder"] == "counting"
 
 
 def test_a_question_is_encoded_once(
