@@ -37,7 +37,7 @@ WAIT_SEC = 5.0
 _MEANWHILE = {
     "removed": "the memory was purged meanwhile",
     "made anew": "the memory was purged meanwhile, and another one begun",
-    "replaced": "the memory was replaced meanwhile, as `precog memory reindex` does",
+    "replaced": "the memory was replaced meanwhile, by `precog memory reindex` or by one begun after a purge",
 }
 
 
