@@ -1,5 +1,6 @@
 """``precog chat`` and ``precog memory`` as commands: what is told in one process comes back in the next."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from precog.cli.conversation import converse
+from precog.errors import StorageError
 
 SAID = ["My sister Clara moved to Lisbon in March.", "The car stands on level three of the garage."]
 
@@ -68,6 +72,39 @@ def test_what_fails_is_told_and_the_start_comes_with_the_first_reply(home: Path,
     nothing = precog(home, *chat)
     assert nothing.returncode == 1
     assert "there is no utterance on standard input" in nothing.stdout
+
+
+def test_a_question_makes_no_folder(home: Path, model: Path) -> None:
+    asked = precog(home, "chat", "--user", "ana", "--model", model, "--json", typed="Where is Clara?\n")
+    assert asked.returncode == 0, asked.stderr
+    assert json.loads(asked.stdout)["evidence"] == []
+    assert not home.exists()
+
+
+def test_a_full_disk_does_not_end_a_conversation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered: list[str] = []
+
+    def answer(text: str) -> None:
+        if text == "full":
+            raise StorageError("the disk is full")
+        answered.append(text)
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\nfull\ntwo\n"))
+    converse("tiny", "utterance", ">", answer, as_json=True)
+    assert answered == ["one", "two"]
+    told = capsys.readouterr()
+    assert "the disk is full" in told.err
+    assert json.loads(told.out)["utterance"] == "full"
+
+    class Broken(io.StringIO):
+        broken = True
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("full\n"))
+    monkeypatch.setattr("sys.stdout", Broken())
+    with pytest.raises(StorageError):
+        converse("tiny", "utterance", ">", answer, as_json=False)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from precog.memory.chunking import chunks_of
 from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
 from precog.memory.opened import OpenMemory
-from precog.memory.place import existing_folder, new_folder
+from precog.memory.place import existing_folder, make_place, memory_folder
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice
 
@@ -40,9 +40,10 @@ def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("filled")
     said = [Utterance(text, None, "Ana") for text in (*TORQUING, *SAD)]
     choice = ModelChoice(str(model), "cpu", None)
-    with OpenMemory.open(new_folder(home, "ana"), choice, create=True) as memory:
+    make_place(memory_folder(home, "ana"))
+    with OpenMemory.open(memory_folder(home, "ana"), choice, create=True) as memory:
         deposit(memory, chunks_of(said, memory.backbone.tokenizer, max_tokens=memory.settings.chunk_tokens))
-    with OpenMemory.open(new_folder(home, "nil"), choice, create=True):
+    with OpenMemory.open(memory_folder(home, "nil"), choice, create=True):
         pass
     return home
 

@@ -9,8 +9,9 @@ from tiny_corpus import WordEncoder, checksum, make_store, numbered, run, write
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus import ingest as ingest_module
 from precog.corpus import unit
-from precog.corpus.corpus import settings_of, state_reader
+from precog.corpus.corpus import settings_of
 from precog.corpus.ingest import Ingest
+from precog.corpus.model import state_reader
 from precog.corpus.sources import has_vanished, path_of
 from precog.errors import ForeignStateError, StorageError
 from precog.state import codec_named

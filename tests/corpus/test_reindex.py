@@ -13,7 +13,8 @@ from precog.backbones.tenns.checkpoint import save_model
 from precog.corpus import corpus as corpus_module
 from precog.corpus import reindex as reindex_module
 from precog.corpus import unit
-from precog.corpus.corpus import open_encoder, settings_of, state_reader
+from precog.corpus.corpus import open_encoder, settings_of
+from precog.corpus.model import state_reader
 from precog.corpus.reindex import ReindexRequest, reindex
 from precog.corpus.unit import Unit
 from precog.corpus.writer import UnitWriter

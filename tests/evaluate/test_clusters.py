@@ -123,7 +123,7 @@ def test_a_recording_that_is_not_there_is_named() -> None:
             ClusterSettings("one", **wrong)
 
 
-LINE = '{"mission": "a", "speaker": "CDR", "time": "00:01", "text": " Go ahead. "}'
+LINE = '{"mission": "a", "speaker": "CDR", "time": "00:00:01", "text": " Go ahead. "}'
 
 
 def test_transcripts_are_read_plain_and_packed(tmp_path: Path) -> None:
@@ -138,15 +138,15 @@ def test_transcripts_are_read_plain_and_packed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "no utterance"),
-        (b'{"mission": "b", "text": " "}', "no utterance"),
-        (LINE.encode() + b"\n{", "no JSON.*line 2"),
-        (b"[1]", "line 1"),
-        (b'{"mission": "", "text": "a"}', "line 1"),
-        (b'{"mission": "a", "text": 7}', "line 1"),
-        (b'{"mission": "a", "speaker": 7, "text": "x"}', "line 1"),
-        (b'{"mission": "a", "text": "x \\ud800"}', "line 1"),
-        (b"\xff\xfe\x00", "damaged"),
+        (b"", "is empty"),
+        (b'{"mission": "b", "text": " "}', "no turn with words"),
+        (LINE.encode() + b"\n{", "line 2: malformed JSON"),
+        (b"[1]", "no transcript"),
+        (LINE.encode() + b"\n[1]", "line 2"),
+        (LINE.encode() + b'\n{"mission": "a", "text": 7}', "line 2: a turn's text is no text"),
+        (LINE.encode() + b'\n{"mission": "a", "speaker": 7, "text": "x"}', "line 2: a turn's speaker is no name"),
+        (LINE.encode() + b'\n{"mission": "a", "time": 7, "text": "x"}', "line 2: the elapsed time"),
+        (b"\x00\x01\x02\xff" * 99, "binary"),
         (gzip.compress(LINE.encode(), mtime=0)[:-9], "damaged"),
         (gzip.compress(LINE.encode(), mtime=0)[:12] + b"xxxxxxxxxxxxxxxxxxx", "damaged|cannot be read"),
     ],

@@ -7,9 +7,10 @@ from tiny_memory import chunks, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import InputError
-from precog.memory.archive import export, import_archive, read_archive
+from precog.memory.archive import export, read_archive
 from precog.memory.deposit import deposit
 from precog.memory.opened import OpenMemory
+from precog.memory.restore import import_archive
 
 TEXTS = ["I met Clara yesterday at the pier.", "Clara lives in Lisbon.", "Clara lives in Porto now."]
 
@@ -24,16 +25,18 @@ def rows(memory: OpenMemory) -> list[tuple[object, ...]]:
             d.info.time,
             d.info.speaker,
             d.info.group,
+            d.info.importance,
+            d.info.created_at,
             d.superseded_by,
         )
         for d in memory.store.deposits()
-        for i in [d.info]
     ]
 
 
 def exported(folder: Path, path: Path, backbone: TennsBackbone) -> list[tuple[object, ...]]:
     with open_memory(folder, backbone) as memory:
         deposit(memory, chunks(memory, said(*TEXTS, " ".join(TEXTS * 20))))
+        deposit(memory, chunks(memory, said("The boat is red.", speaker="Ben")), importance=2.5)
         with memory.store.batch() as batch:
             batch.supersede(2, 3, at=5.0)
         assert export(memory.store, path) == len(rows(memory))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from precog.backbones.tenns.config import TennsConfig
 from precog.errors import InputError, UsageError
-from precog.memory.dial import Dial, StateCost, check_budget, chunk_bytes, joint_positions, moments
+from precog.memory.dial import Dial, joint_positions, moments
+from precog.memory.state_cost import StateCost, check_budget, chunk_bytes
 from precog.state import LayerSubset, StateSpec, codec_named
 
 PAPER = TennsConfig.preset("paper")

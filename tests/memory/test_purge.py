@@ -6,7 +6,7 @@ from tiny_memory import chunks, open_memory, said
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import BusyError
 from precog.memory.deposit import deposit
-from precog.memory.place import existing_folder, memory_folder, new_folder
+from precog.memory.place import existing_folder, make_place, memory_folder
 from precog.memory.purge import purge
 
 
@@ -15,7 +15,8 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def fill(home: Path, user: str, backbone: TennsBackbone) -> Path:
-    folder = new_folder(home, user)
+    folder = memory_folder(home, user)
+    make_place(folder)
     with open_memory(folder, backbone) as memory:
         deposit(memory, chunks(memory, said(f"{user} has a red boat.")))
     return folder

@@ -10,7 +10,7 @@ from precog.errors import InputError
 from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
 from precog.memory.history import FitSettings
-from precog.memory.opened import prototypes_of
+from precog.memory.made_with import prototypes_of
 from precog.memory.recall import Recaller
 from precog.memory.refit import fit_memory
 from precog.memory.routing import FITTED_TEMPERATURE, TEMPERATURE

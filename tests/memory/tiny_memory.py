@@ -12,7 +12,8 @@ from precog.memory.chunking import MemoryChunk, chunks_of
 from precog.memory.consolidate import refold
 from precog.memory.domains import OTHERS
 from precog.memory.forget import Forgotten, forget
-from precog.memory.opened import OpenMemory, prototypes_of
+from precog.memory.made_with import prototypes_of
+from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.routing import route
 from precog.memory.settings import MemorySettings

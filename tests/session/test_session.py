@@ -6,16 +6,13 @@ from made_keys import CountingEncoder
 from tiny_memory import chunks, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.corpus import corpus as corpus_room
 from precog.corpus.ingest import Ingest
 from precog.corpus.settings import CorpusSettings
 from precog.engine import Composing
 from precog.errors import EncoderError, UsageError
-from precog.memory import opened
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
-from precog.records import ModelChoice
-from precog.session import Session, SessionOptions
+from precog.session import Session, SessionOptions, memory_side
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
 from precog.text.sources import find_sources
@@ -23,41 +20,14 @@ from precog.text.sources import find_sources
 FACTS = ["My sister Clara moved to Lisbon in March.", "The car stands on level three of the garage."]
 
 
-class Loaded(ModelChoice):
-    """A model that is here already."""
-
-    backbone: TennsBackbone
-
-    def open(self, made_by: str, encode_mode: str) -> TennsBackbone:
-        return self.backbone
-
-    def load(self, encode_mode: str) -> TennsBackbone:
-        return self.backbone
-
-
 Opened = Callable[..., Session]
 
 
-@pytest.fixture
-def session(backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch) -> Opened:
-    monkeypatch.setattr(opened, "load_encoder", lambda spec: CountingEncoder())
-    monkeypatch.setattr(corpus_room, "load_encoder", lambda spec: CountingEncoder())
-    choice = Loaded()
-    object.__setattr__(choice, "backbone", backbone)
-    monkeypatch.setattr(ModelChoice, "folder", lambda self: Path("tiny"))
-
-    def open_session(folder: Path, corpus: Path | None = None, **options: object) -> Session:
-        how = SessionOptions(always_answer=True, **options)  # type: ignore[arg-type]
-        return Session(folder, model=choice, corpus=corpus, options=how)
-
-    return open_session
-
-
-def make_corpus(folder: Path, docs: Path, backbone: TennsBackbone) -> None:
+def make_corpus(folder: Path, docs: Path, backbone: TennsBackbone, encoder_spec: str = "") -> None:
     docs.mkdir()
     (docs / "boats.txt").write_text("The ferry to the island leaves at nine from the old pier.")
     encoder = CountingEncoder()
-    settings = CorpusSettings("", "", encoder.fingerprint, chunk_tokens=64)
+    settings = CorpusSettings("", encoder_spec, encoder.fingerprint, chunk_tokens=64)
     layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
     with CorpusStore.create(
         folder,
@@ -94,8 +64,57 @@ def test_memory_and_corpus_are_searched_together(tmp_path, session: Opened, back
         origins = {entry.to_json()["origin"] for entry in reply.evidence}
         assert origins == {"memory", "corpus"}
         assert sum(entry.weight for entry in reply.evidence) == pytest.approx(1.0)
-        scores = [entry.score for entry in reply.evidence]
-        assert scores == sorted(scores, reverse=True)
+
+
+def test_a_memory_begins_with_the_encoder_of_the_corpus_it_is_searched_with(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+):
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, encoder_spec="counting")
+    named: list[str | None] = []
+
+    def load(spec: str | None) -> CountingEncoder:
+        named.append(spec)
+        return CountingEncoder()
+
+    monkeypatch.setattr(memory_side, "load_encoder", load)
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        talk.say(FACTS[0])
+    assert named == ["counting"]
+    with MemoryStore.open(tmp_path / "ana") as store:
+        assert store.settings["encoder"] == "counting"
+
+
+def test_a_question_is_encoded_once(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+):
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone)
+    with session(tmp_path / "ana") as talk:
+        talk.say(FACTS[1])
+    asked: list[str] = []
+    encode = CountingEncoder.encode_query
+
+    def counted(encoder: CountingEncoder, text: str) -> object:
+        asked.append(text)
+        return encode(encoder, text)
+
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        monkeypatch.setattr(CountingEncoder, "encode_query", counted)
+        reply = talk.say("Where does the ferry leave?")
+    assert {entry.to_json()["origin"] for entry in reply.evidence} == {"memory", "corpus"}
+    assert asked == ["Where does the ferry leave?"]
+
+
+def test_a_reply_has_the_same_keys_whatever_was_found(tmp_path, session: Opened):
+    def keys(value: object) -> object:
+        return {key: keys(inner) for key, inner in value.items()} if isinstance(value, dict) else None
+
+    with session(tmp_path / "ana", remember="all") as talk:
+        nothing = talk.say("Where did my sister Clara move?").to_json()
+        found = talk.say(FACTS[0]).to_json()
+    assert (nothing["evidence"], len(found["evidence"])) == ([], 1)
+    assert keys(nothing) == keys(found)
+    assert set(nothing["timings_sec"]) >= {"encode", "search", "load", "inject", "first_token", "ttft", "total"}
+    assert nothing["timings_sec"]["ttft"] <= nothing["timings_sec"]["total"]
 
 
 @pytest.mark.parametrize("rule", ["mean", "mix", "replay", "concat"])
@@ -154,7 +173,7 @@ def test_a_session_starts_with_the_same_reads_whatever_the_history(
             deposit(memory, chunks(memory, said(*texts)))
         with session(tmp_path / name) as talk:
             steps: list[str] = []
-            connection = talk._store._catalogue._connection
+            connection = talk.memory._store._catalogue._connection
             connection.set_trace_callback(steps.append)
             start = talk.begin("Clara of house 1 moved to Lisbon.")
             connection.set_trace_callback(None)

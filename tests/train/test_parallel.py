@@ -79,6 +79,37 @@ def single(tmp_path_factory):
     return out
 
 
+LEAVING = """
+import sys, time
+import torch
+from precog.train.parallel import join, leave, place_in_world, summed
+join(torch.device("cpu"))
+rank, _ = place_in_world()
+summed(torch.ones(1))
+try:
+    if rank:
+        time.sleep(1.0)
+        if sys.argv[1] == "failing":
+            raise KeyError("alone")
+    started = time.monotonic()
+finally:
+    leave()
+print(time.monotonic() - started)
+"""
+
+
+def test_processes_leave_together():
+    (waited, error, code), (_, other, status) = ended(start_two(["-c", LEAVING, "done"]))
+    assert (code, status) == (0, 0), error + other
+    assert float(waited) > 0.5
+
+
+def test_nobody_waits_for_one_that_failed():
+    (_, error, code), (_, other, status) = ended(start_two(["-c", LEAVING, "failing"]))
+    assert (code, status) == (0, 1), error
+    assert "KeyError" in other
+
+
 def lines_of(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

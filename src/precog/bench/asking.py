@@ -10,7 +10,7 @@ from precog.bench.harness import Side
 from precog.bench.raw import RawReader
 from precog.bench.result import Value
 from precog.bench.synthetic import Fact
-from precog.corpus.corpus import state_reader
+from precog.corpus.model import state_reader
 from precog.corpus.search import Searcher
 from precog.engine import FreeSettings, GroundedSettings, Source, answer_inject, answer_none, ground, question_segment
 from precog.errors import PrecogError

@@ -6,10 +6,11 @@ import typer
 
 from precog.cli import options
 from precog.cli.conversation import converse, is_interactive
+from precog.cli.main import STARTED_SEC
 from precog.cli.output import human_seconds, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
-from precog.memory.place import new_folder
+from precog.memory.place import memory_folder
 from precog.records import ModelChoice
 from precog.session import Reply, Session, SessionOptions
 
@@ -51,8 +52,10 @@ def chat(
     )
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     where = None if settings.corpus is None else expanded(settings.corpus)
-    folder = new_folder(settings.home, user)
-    with Session(folder, model=choice, encoder=settings.encoder, corpus=where, options=how) as session:
+    folder = memory_folder(settings.home, user)
+    with Session(
+        folder, model=choice, encoder=settings.encoder, corpus=where, options=how, started_sec=STARTED_SEC
+    ) as session:
         _converse(session, as_json)
     return 0
 
@@ -89,8 +92,7 @@ def _show(utterance: str, reply: Reply) -> None:
             place, text = entry.corpus.chunk.source, entry.corpus.chunk.info.text
         used = f", weight {entry.weight:.2f}" if entry.weight else ""
         out.print(f"  [dim]{entry.score:.2f}{used}  {shown(place)}:[/] {shown(' '.join(text.split())[:100])}")
-    ttft = reply.timings_sec.get("ttft")
     parts = [f"confidence {reply.confidence:.2f}", f"{reply.tokens_processed} tokens read by the model"]
-    if ttft is not None:
-        parts.append(f"first token after {human_seconds(ttft)}")
+    if reply.evidence:
+        parts.append(f"first token after {human_seconds(reply.timings.ttft)}")
     out.print(f"[dim]{', '.join(parts)}[/]")

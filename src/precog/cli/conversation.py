@@ -25,7 +25,7 @@ def converse(model: str, noun: str, prompt: str, answer: Callable[[str], None], 
 
     Raises:
         InputError: nothing came.
-        StorageError: there is nowhere to write.
+        StorageError: there is nowhere to write answers to; a disk that is full for a memory is told like any failure.
     """
     lines = lines_of_input()
     interactive = is_interactive()
@@ -44,9 +44,9 @@ def converse(model: str, noun: str, prompt: str, answer: Callable[[str], None], 
         has_come = True
         try:
             answer(text)
-        except StorageError:
-            raise
         except PrecogError as error:
+            if isinstance(error, StorageError) and getattr(sys.stdout, "broken", False):
+                raise
             err.print(f"precog: {shown(' '.join(str(error).split()))}")
             if as_json:
                 print_json({noun: text, "error": error.to_json()})

@@ -1,9 +1,9 @@
 """What an answer is, with everything that lets a reader check it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from precog.corpus.search import Found
-from precog.engine.modes import Mode
+from precog.engine.modes import Answer, Mode
 from precog.store import Chunk
 
 NOT_FOUND = "not found in these documents"
@@ -79,6 +79,13 @@ class Timings:
             "total": self.total,
         }
         return {key: round(value, 6) for key, value in values.items()}
+
+
+def decoding_times(answer: Answer, timings: Timings) -> Timings:
+    """The same with what the model took to say it."""
+    further = max(1, len(answer.token_ids) - 1)
+    per_token = max(0.0, answer.total_sec - answer.first_token_sec) / further
+    return replace(timings, first_token=answer.first_token_sec, per_token=per_token)
 
 
 @dataclass(frozen=True)

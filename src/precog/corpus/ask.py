@@ -12,8 +12,16 @@ from pathlib import Path
 from types import TracebackType
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.answer import NOT_FOUND, Citation, CorpusAnswer, Mixture, Timings, characters_of
-from precog.corpus.corpus import open_model, state_reader
+from precog.corpus.answer import (
+    NOT_FOUND,
+    Citation,
+    CorpusAnswer,
+    Mixture,
+    Timings,
+    characters_of,
+    decoding_times,
+)
+from precog.corpus.model import open_model, state_reader
 from precog.corpus.search import Found, Searcher, SearchResult
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.grounded import GroundedSettings
@@ -174,7 +182,7 @@ class Asker:
         answer = answer_none(
             self.backbone, question_segment(self.backbone, question), settings=settings, on_token=self._stream(on_text)
         )
-        timings = _decoding_times(answer, Timings())
+        timings = decoding_times(answer, Timings())
         text = self.backbone.tokenizer.decode(answer.token_ids).strip()
         return CorpusAnswer(
             text,
@@ -260,7 +268,7 @@ class Asker:
             tokens_processed=answer.tokens_processed,
             mask_bytes=0 if grounded is None else grounded.mask_bytes,
             mask_sec=0.0 if grounded is None else grounded.mask_sec,
-            timings=_decoding_times(answer, timings),
+            timings=decoding_times(answer, timings),
         )
         if confidence < threshold and not options.always_answer:
             if on_text is not None and grounded is not None:
@@ -326,9 +334,3 @@ def _free_settings(options: AskOptions) -> FreeSettings:
 def _free_confidence(answer: Answer) -> float:
     """The geometric mean of the tokens' probabilities."""
     return math.exp(answer.log_probability / len(answer.token_ids)) if answer.token_ids else 0.0
-
-
-def _decoding_times(answer: Answer, timings: Timings) -> Timings:
-    further = max(1, len(answer.token_ids) - 1)
-    per_token = max(0.0, answer.total_sec - answer.first_token_sec) / further
-    return replace(timings, first_token=answer.first_token_sec, per_token=per_token)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from precog.backbones.card import MOST_CHUNK_TOKENS
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import open_encoder, open_model, settings_of
+from precog.corpus.corpus import open_encoder, settings_of
 from precog.corpus.ingest import Ingest
+from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress
 from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, CorpusSettings
 from precog.encoders import Encoder, load_encoder

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import check_model, refresh_index, settings_of
+from precog.corpus.corpus import refresh_index, settings_of
+from precog.corpus.model import check_model
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.sources import has_vanished
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import open_model, refresh_index, settings_of
+from precog.corpus.corpus import refresh_index, settings_of
+from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units

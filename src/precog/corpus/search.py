@@ -1,11 +1,13 @@
 """A question ▸ the chunks that may answer it: no model, no state."""
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+
+import numpy as np
+from jaxtyping import Float32
 
 from precog.corpus.corpus import index_source, open_encoder, settings_of
 from precog.corpus.settings import CorpusSettings
@@ -13,7 +15,6 @@ from precog.encoders import Encoder
 from precog.errors import CorpusError, UsageError
 from precog.index import HybridIndex, Retrieval, SearchHit
 from precog.store import Chunk, CorpusStore
-from precog.store.folder import MARKER
 from precog.text.question import check_question
 
 
@@ -66,12 +67,12 @@ class Searcher:
         settings: what it was made with.
     """
 
-    def __init__(self, corpus: Path, *, encoder: str | None = None, retrieval: Retrieval = "hybrid") -> None:
+    def __init__(self, corpus: Path, *, encoder: str | Encoder | None = None, retrieval: Retrieval = "hybrid") -> None:
         """Opens a corpus.
 
         Args:
             corpus: its folder.
-            encoder: where the sentence encoder is; None for the corpus's own.
+            encoder: where the sentence encoder is, or one that is open; None for the corpus's own.
             retrieval: by meaning, by words, or both.
 
         Raises:
@@ -91,7 +92,6 @@ class Searcher:
                 self._encoder = open_encoder(self.store, self.settings, encoder)
             self._generation = -1
             self._index = self._load()
-            self._opened_as = self._identity()
         except BaseException:
             self.close()
             raise
@@ -115,16 +115,13 @@ class Searcher:
         self._generation = source.generation
         return index
 
-    def _identity(self) -> tuple[tuple[int, int, int], ...] | None:
-        """Names the corpus in its place by its folder and its marker, which a replacement writes anew; None if gone."""
-        try:
-            folder, marker = os.stat(self.store.folder), os.stat(self.store.path / MARKER)
-        except OSError:
-            return None
-        return (folder.st_dev, folder.st_ino, 0), (marker.st_dev, marker.st_ino, marker.st_mtime_ns)
-
-    def search(self, question: str, k: int) -> SearchResult:
+    def search(self, question: str, k: int, *, key: Float32[np.ndarray, " E"] | None = None) -> SearchResult:
         """The k best chunks for a question.
+
+        Args:
+            question: in words.
+            k: most chunks.
+            key: of the question, where the encoder has made it already.
 
         Raises:
             UsageError: the question is empty or k is less than 1.
@@ -133,16 +130,17 @@ class Searcher:
         check_question(question)
         if k < 1:
             raise UsageError("--top-k is out of range", given=k, expected="at least 1")
-        if self._identity() != self._opened_as:  # its open files would go on answering, with what may be forgotten
+        if self.store.fate != "there":  # its open files would go on answering, with what may be forgotten
             hint = "start again to see what is there now"
             raise CorpusError("the corpus was replaced or removed meanwhile", given=self._corpus, hint=hint)
         if self.store.generation != self._generation:
             self._index = self._load()
         started = time.perf_counter()
         worded = None
-        if self._retrieval == "hybrid":  # words need no key: they are looked up while the encoder makes it
+        if self._retrieval == "hybrid" and key is None:  # words need no key: they are looked up while it is made
             worded = self._words.submit(self._index.by_words, question, k)
-        key = None if self._encoder is None else self._encoder.encode_query(question)
+        if key is None and self._encoder is not None:
+            key = self._encoder.encode_query(question)
         encoded = time.perf_counter()
         hits = self._index.search(
             question, key, k, retrieval=self._retrieval, worded=None if worded is None else worded.result()

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.corpus import open_model, settings_of, state_reader
+from precog.corpus.corpus import settings_of
+from precog.corpus.model import open_model, state_reader
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND, Comparison, Conformance, verify_chunk
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError

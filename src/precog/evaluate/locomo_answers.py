@@ -25,7 +25,8 @@ from precog.evaluate.locomo_retrieval import Conversation, conversation_of
 from precog.evaluate.metrics import bootstrap
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.stemming import stem
-from precog.memory.dial import Dial, StateCost, chunk_bytes
+from precog.memory.dial import Dial
+from precog.memory.state_cost import StateCost, chunk_bytes
 from precog.memory.transcript import CATEGORIES, LocomoQuestion
 from precog.state.codec import codec_named
 

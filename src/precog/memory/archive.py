@@ -8,15 +8,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import cast
 
 from precog.errors import InputError
 from precog.memory.chunking import MemoryChunk
-from precog.memory.deposit import Remembered, deposit, joined
 from precog.memory.moment import parse_time, resolve
-from precog.memory.opened import OpenMemory
 from precog.memory.utterance import Utterance
 from precog.store import write_atomically
 from precog.store.memory import Deposit, MemoryStore
@@ -61,6 +58,7 @@ class Entry:
         id: its number there.
         chunk: what was said.
         importance: as deposited.
+        created_at: when it was deposited, UTC seconds.
         superseded_by: number of the deposit that holds instead; None if it holds itself.
         superseded_at: since when, UTC seconds.
     """
@@ -68,6 +66,7 @@ class Entry:
     id: int
     chunk: MemoryChunk
     importance: float
+    created_at: float
     superseded_by: int | None
     superseded_at: float | None
 
@@ -134,25 +133,6 @@ def read_archive(path: Path) -> list[Entry]:
     return entries
 
 
-def import_archive(memory: OpenMemory, entries: list[Entry]) -> Remembered:
-    """Deposit what an archive holds, in its order; what is known already is a duplicate.
-
-    Raises:
-        StorageError: the disk is full or refuses; what was acknowledged stays, and importing again goes on.
-    """
-    parts = [
-        deposit(memory, [entry.chunk for entry in together], importance=importance)
-        for importance, together in groupby(entries, key=lambda entry: entry.importance)
-    ]
-    done = joined(parts, memory.store.state_bytes)
-    here = {entry.id: number for entry, number in zip(entries, done.ids, strict=True)}
-    with memory.store.batch() as batch:
-        for entry in entries:
-            if entry.superseded_by is not None:
-                batch.supersede(here[entry.id], here[entry.superseded_by], at=entry.superseded_at or 0.0)
-    return done
-
-
 def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
     try:
         value = json.loads(line)
@@ -182,7 +162,8 @@ def _entry(row: Mapping[str, object], path: Path, number: int) -> Entry:
     return Entry(
         cast(int, row["id"]),
         chunk,
-        cast(float, row["importance"]),
+        float(cast(float, row["importance"])),
+        float(cast(float, row["created_at"])),
         cast(int | None, row["superseded_by"]),
         cast(float | None, row["superseded_at"]),
     )

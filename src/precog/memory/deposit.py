@@ -49,6 +49,21 @@ class Remembered:
         }
 
 
+@dataclass(frozen=True)
+class Telling:
+    """A chunk that is to be deposited, and what is to be noted of it.
+
+    Attributes:
+        chunk: what was said.
+        importance: the larger, the longer its states are kept.
+        created_at: when it was first deposited, UTC seconds; None for now.
+    """
+
+    chunk: MemoryChunk
+    importance: float = 0.0
+    created_at: float | None = None
+
+
 def uid_of(chunk: MemoryChunk) -> bytes:
     """Names what was said, when, where and by whom: the same is deposited once."""
     said = chunk.utterance
@@ -68,7 +83,12 @@ def deposit(memory: OpenMemory, chunks: Iterable[MemoryChunk], *, importance: fl
     Raises:
         StorageError: the disk is full or refuses; what was acknowledged stays.
     """
-    return joined([_commit(memory, unit, importance) for unit in units(chunks)], memory.store.state_bytes)
+    return deposit_all(memory, (Telling(chunk, importance) for chunk in chunks))
+
+
+def deposit_all(memory: OpenMemory, tellings: Iterable[Telling]) -> Remembered:
+    """The same for chunks that differ in importance or age."""
+    return joined([_commit(memory, unit) for unit in units(tellings)], memory.store.state_bytes)
 
 
 def joined(parts: Sequence[Remembered], kept_bytes: int) -> Remembered:
@@ -91,22 +111,22 @@ def units(things: Iterable[T]) -> Iterator[list[T]]:
         yield unit
 
 
-def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float) -> Remembered:
+def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
     store, settings = memory.store, memory.settings
-    keys = memory.encoder.encode_passages([chunk.key_text() for chunk in chunks])
+    keys = memory.encoder.encode_passages([telling.chunk.key_text() for telling in tellings])
     semantic: dict[Group, Semantic] = {}
     ids: list[int] = []
     new: set[int] = set()
     with store.batch() as batch:
-        for chunk, vectors in zip(chunks, keys, strict=True):
+        for telling, vectors in zip(tellings, keys, strict=True):
             routed = route(
                 mean_key(vectors),
                 memory.prototypes,
                 temperature=settings.temperature_of(memory.prototypes),
                 threshold=settings.threshold,
             )
-            token_ids = memory.backbone.tokenizer.encode(chunk.read_text())
-            info = _info(chunk, routed, len(token_ids), importance)
+            token_ids = memory.backbone.tokenizer.encode(telling.chunk.read_text())
+            info = _info(telling, routed, len(token_ids))
             deposit_id, is_new = batch.add_deposit(info, vectors)
             ids.append(deposit_id)
             if not is_new:
@@ -125,7 +145,8 @@ def _commit(memory: OpenMemory, chunks: Sequence[MemoryChunk], importance: float
     return Remembered(tuple(ids), len(ids) - len(new), expired)
 
 
-def _info(chunk: MemoryChunk, routed: Route, num_tokens: int, importance: float) -> DepositInfo:
+def _info(telling: Telling, routed: Route, num_tokens: int) -> DepositInfo:
+    chunk = telling.chunk
     said = chunk.utterance
     details: dict[str, object] = {"part": chunk.part, "num_parts": chunk.num_parts}
     if chunk.resolved:
@@ -139,8 +160,8 @@ def _info(chunk: MemoryChunk, routed: Route, num_tokens: int, importance: float)
         domain=routed.domain,
         subcluster=routed.subcluster,
         probability=routed.probability,
-        importance=importance,
-        created_at=time.time(),
+        importance=telling.importance,
+        created_at=time.time() if telling.created_at is None else telling.created_at,
         time=said.time,
         speaker=said.speaker,
         place=said.place,

@@ -1,4 +1,4 @@
-"""The K-dial: how many states of a chunk are retained, at which of its tokens, and what they cost (paper §5.2).
+"""The K-dial: how many states of a chunk are retained, and at which of its tokens (paper §5.2).
 
 K counts token positions within one chunk. K = N_c, every token, is about 96 MB for 512 tokens of the paper's model;
 K = 1 is the chunk's own state. Positions are counted from the end of the chunk, which is always one of them, so that
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from precog.errors import InputError, UsageError
-from precog.state import Codec, LayerSubset, StateSpec
 
 _FORMS = "all, a number such as 1 or 8, or a stride such as /4"
 _MOST_DIGITS = 9
@@ -86,62 +85,6 @@ def joint_positions(dials: Sequence[Dial], num_tokens: int) -> tuple[int, ...]:
     if not dials:
         raise InputError("which levels of the dial?", given="none", expected="at least one")
     return tuple(sorted({position for dial in dials for position in dial.positions(num_tokens)}))
-
-
-@dataclass(frozen=True)
-class StateCost:
-    """What one retained state takes on flash.
-
-    Attributes:
-        state_bytes: of the reals, in their codec and layers.
-        decay_time_bytes: of τ beside them; 0 where it is not kept.
-    """
-
-    state_bytes: int
-    decay_time_bytes: int = 0
-
-    @classmethod
-    def of(
-        cls, spec: StateSpec, codec: Codec, layers: LayerSubset | None = None, *, keeps_decay_time: bool = True
-    ) -> "StateCost":
-        """In a codec and a subset of layers; τ is kept for all of them, as ``concat`` and ``permute`` need it."""
-        return cls(codec.encoded_bytes(spec, layers), spec.decay_time_bytes if keeps_decay_time else 0)
-
-    @property
-    def num_bytes(self) -> int:
-        """Both together."""
-        return self.state_bytes + self.decay_time_bytes
-
-
-def chunk_bytes(dials: Sequence[Dial], num_tokens: int, cost: StateCost) -> int:
-    """Bytes of all states retained of one chunk, positions that levels share counted once."""
-    return len(joint_positions(dials, num_tokens)) * cost.num_bytes
-
-
-def check_budget(dials: Sequence[Dial], num_tokens: int, cost: StateCost, budget_bytes: int) -> int:
-    """Bytes of one chunk's states, if they fit.
-
-    Args:
-        dials: levels.
-        num_tokens: of the chunk, or of the longest that may come.
-        cost: of one state.
-        budget_bytes: what all states may take together.
-
-    Raises:
-        UsageError: they do not fit; with the largest K that does.
-    """
-    needed = chunk_bytes(dials, num_tokens, cost)
-    if needed <= budget_bytes:
-        return needed
-    largest = max(0, budget_bytes // cost.num_bytes)
-    wanted = ", ".join(map(str, dials))
-    raise UsageError(
-        f"the states of a chunk do not fit into the budget at K = {wanted}",
-        given=f"{len(joint_positions(dials, num_tokens))} states of {cost.num_bytes} B "
-        f"for {num_tokens} tokens: {needed} B",
-        expected=f"at most {budget_bytes} B",
-        hint=f"the largest K that fits is {largest}" if largest else "not even one state fits: raise the budget",
-    )
 
 
 def moments(

@@ -9,7 +9,8 @@ from precog.memory.emergent import LEAST_MEMBERS, Candidate, find_emergent
 from precog.memory.emergent import promote as extended_by
 from precog.memory.history import Promotion
 from precog.memory.keyed import Keyed
-from precog.memory.opened import OpenMemory, stored
+from precog.memory.made_with import stored
+from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes
 from precog.memory.recall import refresh_index
 from precog.memory.reroute import keyed_deposits, refold_groups, reroute

@@ -13,6 +13,7 @@ from jaxtyping import UInt8
 
 from precog.errors import DamagedStateError
 from precog.memory.opened import OpenMemory
+from precog.memory.purge import UNREACHABLE
 from precog.memory.recall import refresh_index
 from precog.memory.remake import without
 from precog.memory.reroute import refold_groups
@@ -20,11 +21,6 @@ from precog.store import Needles, search_folder
 from precog.store.memory import Deposit, Group
 from precog.store.needles import MIN_BYTES
 
-UNREACHABLE = (
-    "archives that were exported",
-    "backups and file-system snapshots",
-    "blocks that the drive itself keeps of overwritten data",
-)
 _WINDOW_BYTES = 64
 _WORDS_CHARS = 48
 _WHOLE_STATES = 64

@@ -7,60 +7,30 @@ from pathlib import Path
 
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
-from precog.errors import DamagedCorpusError, UsageError
 from precog.memory.domains import read_seeds
+from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
+from precog.memory.place import make_place
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.settings import MemorySettings
-from precog.records import ModelChoice, StateReader, check_backbone, check_encoder
+from precog.records import ModelChoice, StateReader, check_backbone
 from precog.store.memory import MemoryStore, StoredPrototypes
 
-_FLAGS = {"dial_a": "--dial-a", "dial_b": "--dial-b", "alpha": "--alpha", "budget_bytes": "--budget"}
 
-
-def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) -> MemorySettings:
-    """The settings of an open memory, compared with what a command line asks for; None asks for nothing.
-
-    Raises:
-        UsageError: a setting differs.
-    """
-    settings = MemorySettings.from_json(store.settings)
-    asked = {key: value for key, value in (wanted or {}).items() if value is not None}
-    replace(settings, **asked)  # type: ignore[arg-type]  # by name; what is out of range is told as that
-    for key, value in asked.items():
-        if value != getattr(settings, key):
-            flag, hint = _FLAGS[key], "leave it out, or begin another memory under another --user"
-            kept = getattr(settings, key)
-            raise UsageError(f"this memory was made with another {flag}", given=value, expected=kept, hint=hint)
-    return settings
-
-
-def encoder_of(settings: MemorySettings, spec: str | None = None) -> Encoder:
-    """The encoder that was named, else the memory's own.
+def first_settings(
+    model: ModelChoice,
+    backbone: Backbone,
+    encoder_spec: str | None,
+    encoder: Encoder,
+    wanted: Mapping[str, object] | None = None,
+) -> MemorySettings:
+    """What a memory that is to be made is made with.
 
     Raises:
-        EncoderError: it is not the encoder that made the keys.
+        UsageError: a setting is out of range.
     """
-    encoder = load_encoder(spec or settings.encoder or None)
-    hint = "use the encoder that made them, or make new keys: precog memory reindex --user USER --encoder …"
-    check_encoder("memory", settings.encoder_fingerprint, settings.encoder, encoder, hint)
-    return encoder
-
-
-def prototypes_of(store: MemoryStore) -> Prototypes:
-    """The prototypes that the memory routes by.
-
-    Raises:
-        DamagedCorpusError: there are none, or they cannot be read.
-    """
-    stored = store.prototypes()
-    if stored is None:
-        raise DamagedCorpusError("the memory has lost its prototypes", given=store.path)
-    return Prototypes.from_json(json.loads(stored.text))
-
-
-def stored(prototypes: Prototypes) -> StoredPrototypes:
-    """Prototypes as the store keeps them."""
-    return StoredPrototypes(json.dumps(prototypes.to_json(), sort_keys=True), prototypes.members)
+    given = {key: value for key, value in (wanted or {}).items() if value is not None}
+    settings = MemorySettings(str(model.folder()), encoder_spec or "", encoder.fingerprint)
+    return replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
 
 
 class OpenMemory:
@@ -141,20 +111,56 @@ class OpenMemory:
             except BaseException:
                 store.close()
                 raise
-        given = {key: value for key, value in (wanted or {}).items() if value is not None}
         backbone, made = model.load("once"), load_encoder(encoder)
-        settings = MemorySettings(str(model.folder()), encoder or "", made.fingerprint)
-        settings = replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
+        settings = first_settings(model, backbone, encoder, made, wanted)
+        memory = cls.begin(folder, settings, backbone, made, wait_sec=wait_sec)
+        try:
+            settings_of(memory.store, wanted)  # somebody else may have begun it meanwhile
+        except BaseException:
+            memory.store.close()
+            raise
+        return memory
+
+    @classmethod
+    def begin(
+        cls,
+        folder: Path,
+        settings: MemorySettings,
+        backbone: Backbone,
+        encoder: Encoder,
+        *,
+        prototypes: Prototypes | None = None,
+        wait_sec: float = 30.0,
+    ) -> "OpenMemory":
+        """Makes a memory, with what is above it, and opens it to write; one that was begun meanwhile is opened.
+
+        Args:
+            folder: of the user.
+            settings: to make it with.
+            backbone: the model.
+            encoder: of its keys.
+            prototypes: to route by, where they are made already; None for those of the seeds.
+            wait_sec: for another writer to finish.
+
+        Raises:
+            CorpusError: something else is in its place.
+            BusyError: another process is still writing.
+            EncoderError, ForeignStateError: another encoder or model made the one that was begun meanwhile.
+            StorageError: the disk refuses.
+        """
+        make_place(folder)
         store = MemoryStore.open_or_create(
             folder,
             settings=settings.to_json(),
             layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
             fingerprint=bytes.fromhex(backbone.fingerprint),
-            key_dim=made.dim,
+            key_dim=encoder.dim,
             wait_sec=wait_sec,
         )
         try:
-            return cls(store, settings_of(store, wanted), backbone, made)
+            found = settings_of(store)
+            first = None if prototypes is None else stored(prototypes)
+            return cls(store, found, backbone, encoder_of(found, encoder), prototypes=first)
         except BaseException:
             store.close()
             raise

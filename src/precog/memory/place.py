@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from precog.errors import CorpusError, UsageError
+from precog.store.failure import guarded
 from precog.store.folder import make_folder
 
 _NAME_CHARS = 32
@@ -33,9 +34,12 @@ def existing_folder(home: Path, user: str) -> Path:
     return folder
 
 
-def new_folder(home: Path, user: str) -> Path:
-    """The same; what is above it is made, readable by its owner alone."""
-    folder = memory_folder(home, user)
-    home.mkdir(parents=True, exist_ok=True)
-    make_folder(folder.parent)
-    return folder
+def make_place(folder: Path) -> None:
+    """Makes what is above a memory's folder, readable by its owner alone.
+
+    Raises:
+        StorageError: the disk refuses.
+    """
+    with guarded(folder.parent):
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)

@@ -10,6 +10,12 @@ from precog.store.folder import WriterLock, sync_folder
 
 _BLOCK_BYTES = 1 << 20
 _GONE = ".purged-"
+UNREACHABLE = (
+    "archives that were exported",
+    "backups and file-system snapshots",
+    "blocks that the drive itself keeps of overwritten data",
+)
+"""What neither purging nor forgetting comes near."""
 
 
 @dataclass(frozen=True)

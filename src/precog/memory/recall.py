@@ -14,7 +14,7 @@ from jaxtyping import Float32
 from precog.encoders import Encoder
 from precog.errors import UsageError
 from precog.index import HybridIndex, IndexSource
-from precog.memory.opened import prototypes_of
+from precog.memory.made_with import prototypes_of
 from precog.memory.prototypes import Prototypes
 from precog.memory.routing import probe
 from precog.store.memory import Deposit, MemoryStore
@@ -112,6 +112,7 @@ class Recaller:
 
     Attributes:
         store: the memory.
+        prototypes: that choose the sub-clusters where only some are searched.
     """
 
     def __init__(self, store: MemoryStore, encoder: Encoder, prototypes: Prototypes) -> None:
@@ -122,13 +123,16 @@ class Recaller:
         self._generation = -1
         self._index: HybridIndex | None = None
 
-    def recall(self, question: str, k: int, *, probes: int = 0) -> Recalled:
+    def recall(
+        self, question: str, k: int, *, probes: int = 0, key: Float32[np.ndarray, " E"] | None = None
+    ) -> Recalled:
         """The k best deposits for a question.
 
         Args:
             question: in words.
             k: most deposits.
             probes: sub-clusters to search; 0 for all.
+            key: of the question, where the encoder has made it already.
 
         Raises:
             UsageError: the question is empty, or a number is out of range.
@@ -139,7 +143,7 @@ class Recaller:
             given = f"--top-k {k}, --probes {probes}"
             raise UsageError("a number is out of range", given=given, expected="at least 1, and 0 or more")
         started = time.perf_counter()
-        key = self._encoder.encode_query(question)
+        key = self._encoder.encode_query(question) if key is None else key
         encoded = time.perf_counter()
         sizes = {(size.domain, size.subcluster): size.num_deposits for size in self.store.subclusters()}
         if probes and probes < len(sizes):

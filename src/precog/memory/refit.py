@@ -12,7 +12,8 @@ from precog.memory.domains import OTHERS, SubCluster, read_seeds
 from precog.memory.fit import fit
 from precog.memory.history import Fit, FitSettings, History, short_uid
 from precog.memory.keyed import Keyed
-from precog.memory.opened import OpenMemory, stored
+from precog.memory.made_with import stored
+from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes, from_seeds, mean_key
 from precog.memory.recall import refresh_index
 from precog.memory.reroute import keyed_deposits, refold_groups, reroute

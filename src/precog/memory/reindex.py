@@ -12,7 +12,8 @@ from precog.encoders import load_encoder
 from precog.memory.consolidate import folded, last_state
 from precog.memory.deposit import keep_states, states_along, units
 from precog.memory.domains import OTHERS
-from precog.memory.opened import OpenMemory, settings_of, stored
+from precog.memory.made_with import settings_of, stored
+from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.recall import refresh_index
 from precog.memory.routing import route

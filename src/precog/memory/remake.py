@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from precog.errors import InputError, UsageError
 from precog.memory.emerge import emerging, promoted
 from precog.memory.history import History, Promotion
-from precog.memory.opened import OpenMemory, stored
+from precog.memory.made_with import stored
+from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes
 from precog.memory.refit import fitted_to, seeds_of
 from precog.memory.reroute import keyed_deposits, reroute, routes_of

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from precog.corpus.answer import Timings
 from precog.corpus.search import Found
 from precog.memory.recall import Evidence
 
@@ -93,7 +94,7 @@ class Reply:
         abstained: whether it says that there is no answer.
         remembered: id of the deposit that the utterance became; None when it was not remembered.
         tokens_processed: that the model read and wrote.
-        timings_sec: parts of the time.
+        timings: where the time went.
     """
 
     text: str
@@ -105,7 +106,7 @@ class Reply:
     abstained: bool
     remembered: int | None
     tokens_processed: int
-    timings_sec: dict[str, float]
+    timings: Timings
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -118,5 +119,5 @@ class Reply:
             "abstained": self.abstained,
             "remembered": self.remembered,
             "tokens_processed": self.tokens_processed,
-            "timings_sec": self.timings_sec,
+            "timings_sec": self.timings.to_json(),
         }

@@ -1,10 +1,10 @@
 """A conversation: it starts from one semantic state, is answered from stored ones, and is remembered.
 
-Joint retrieval (Section 5.3, Eq. 8): memory and corpus are searched side by side, the best of both by cosine become
-the context, the semantic state of the session lies under them with the share λ (ERRATA 32).
+Joint retrieval (Section 5.3, Eq. 8): memory and corpus are searched side by side with one key, the best of both become
+the context, weighed by the softmax over their cosines; the semantic state of the session lies under them with the share
+λ (ERRATA 32).
 """
 
-import contextlib
 import datetime
 import math
 import time
@@ -13,25 +13,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from precog.corpus.corpus import state_reader
+import numpy as np
+from jaxtyping import Float32
+
+from precog.corpus.answer import Timings, decoding_times
+from precog.corpus.corpus import settings_of
+from precog.corpus.model import state_reader
 from precog.corpus.search import Found, Searcher
+from precog.encoders import Encoder
 from precog.engine import Composing, FreeSettings, GroundedSettings, Source, answer_composed
 from precog.engine.modes import Answer
-from precog.engine.suffixes import build_suffix_array
 from precog.engine.templates import question_segment
-from precog.errors import EncoderError, PrecogError, UsageError
-from precog.memory.chunking import chunks_of
-from precog.memory.consolidate import read_again, semantic_state
-from precog.memory.deposit import deposit
+from precog.errors import EncoderError, UsageError
+from precog.memory.consolidate import semantic_state
 from precog.memory.domains import OTHERS
-from precog.memory.opened import OpenMemory, settings_of
-from precog.memory.recall import Evidence, Recaller, refresh_index
 from precog.memory.routing import route
-from precog.memory.utterance import Utterance
 from precog.records import ModelChoice
+from precog.session.memory_side import MemorySide
+from precog.session.ranking import DEPTH, joint_order
 from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
-from precog.state import State, titled
-from precog.store.memory import Group, MemoryStore, Semantic
+from precog.state import State
+from precog.store import CorpusStore
+from precog.store.memory import Group, MemoryFolder, Semantic
+from precog.text.question import check_question
 
 REMEMBER = ("statements", "all", "nothing")
 
@@ -76,7 +80,14 @@ class SessionOptions:
 
 
 class Session:
-    """One user's conversation; open until it is closed."""
+    """One user's conversation; open until it is closed.
+
+    Attributes:
+        options: how it answers.
+        memory: the user's.
+        backbone: the model.
+        start: how it began; None before the first utterance.
+    """
 
     def __init__(
         self,
@@ -86,37 +97,45 @@ class Session:
         encoder: str | None = None,
         corpus: Path | None = None,
         options: SessionOptions | None = None,
+        started_sec: float | None = None,
     ) -> None:
-        """Opens the memory, which is made where there is none, the model, and the corpus.
+        """Opens the memory, where there is one, the model, and the corpus.
+
+        Args:
+            folder: of the user's memory; it is made when there is something to keep.
+            model: that was chosen.
+            encoder: that was named.
+            corpus: its folder; None to talk without one.
+            options: how to answer.
+            started_sec: ``time.perf_counter()`` when the user began to wait.
 
         Raises:
             CorpusError, ModelError, EncoderError: a part is missing or damaged.
             ForeignStateError: another model made memory or corpus.
         """
+        started = time.perf_counter() if started_sec is None else started_sec
         self.options = options or SessionOptions()
-        self._folder = folder
-        with OpenMemory.open(folder, model, encoder=encoder, create=True) as made:
-            self.backbone, self._encoder = made.backbone, made.encoder
-            self._settings, self._prototypes, self._reader = made.settings, made.prototypes, made.reader
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="corpus")
         self._searcher: Searcher | None = None
-        self._has_remembered = False
-        self._store = MemoryStore.open(folder)
+        if corpus is not None and encoder is None and not MemoryFolder(folder).exists:
+            with CorpusStore.open(corpus) as store:  # a memory that is to be searched with it has the same keys
+                encoder = settings_of(store).encoder or None
+        self.memory = MemorySide(folder, model, encoder)
         try:
-            self._recaller = Recaller(self._store, self._encoder, self._prototypes)
+            self.backbone, self._encoder = self.memory.backbone, self.memory.encoder
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
             self._semantic: State | None = None
             self._semantic_generation = -1
             self.start: Start | None = None
             if corpus is not None:
-                self._searcher = Searcher(corpus)
-                self._check_encoder(self._searcher)
+                self._searcher = _opened(corpus, self._encoder)
                 self._chunk_states = state_reader(
                     self._searcher.store, self._searcher.settings, self.backbone, named=model.name
                 )
         except BaseException:
             self.close()
             raise
+        self._startup_sec = time.perf_counter() - started
 
     def __enter__(self) -> "Session":
         return self
@@ -127,24 +146,23 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Closes memory and corpus, and writes the index once for all that was remembered."""
+        """Closes memory and corpus, and writes the memory's index once for all that was remembered."""
         self._pool.shutdown(cancel_futures=True)
         if self._searcher is not None:
             self._searcher.close()
-        self._store.close()
-        if self._has_remembered:
-            # whoever opens the memory brings older files up to date for himself: they only save him that
-            with contextlib.suppress(PrecogError), MemoryStore.open(self._folder, write=True, wait_sec=1.0) as store:
-                refresh_index(store, self._encoder.fingerprint)
-            self._has_remembered = False
+        self.memory.close()
 
     def begin(self, opening: str) -> Start:
         """Route the opening utterance and take up the semantic state of its sub-cluster: one row, one state."""
+        with self.memory.turn():
+            return self._begin(self._encoder.encode_query(opening))
+
+    def _begin(self, key: Float32[np.ndarray, " E"]) -> Start:
         started = time.perf_counter()
-        key = self._encoder.encode_query(opening)
-        settings = self._settings
-        temperature = settings.temperature_of(self._prototypes)
-        routed = route(key, self._prototypes, temperature=temperature, threshold=settings.threshold)
+        settings = self.memory.settings
+        prototypes = self.memory.prototypes
+        temperature = settings.temperature_of(prototypes)
+        routed = route(key, prototypes, temperature=temperature, threshold=settings.threshold)
         found = self._take_up((routed.domain, routed.subcluster))
         num_bytes = 0 if found is None else found.recurrent.nbytes + found.decay_time.nbytes
         num_deposits = 0 if found is None else found.num_deposits
@@ -154,9 +172,9 @@ class Session:
 
     def _take_up(self, group: Group) -> Semantic | None:
         """The semantic state of a sub-cluster as it is now: what was forgotten meanwhile is not in it."""
-        self._semantic_generation = self._store.generation
-        found = None if group[1] == OTHERS else self._store.semantic(*group)
-        dtype = self._settings.encoding_dtype
+        self._semantic_generation = self.memory.generation
+        found = None if group[1] == OTHERS else self.memory.semantic(group)
+        dtype = self.memory.settings.encoding_dtype
         self._semantic = None if found is None else semantic_state(found, self.backbone, dtype)
         return found
 
@@ -166,46 +184,52 @@ class Session:
         Raises:
             UsageError: it is empty.
             InputError: it is not valid Unicode.
+            CorpusError: memory or corpus were purged or replaced meanwhile.
             DamagedStateError: a state is not what was written.
-            BusyError: another process is writing to the memory.
+            BusyError: another process goes on writing to the memory; the utterance is not remembered.
+            StorageError: the disk is full or refuses; the utterance is not remembered.
         """
+        check_question(utterance)
+        startup_sec, self._startup_sec = self._startup_sec, 0.0
         started = time.perf_counter()
-        if self.start is None:
-            self.begin(utterance)
-        elif self._store.generation != self._semantic_generation:
-            self._take_up((self.start.domain, self.start.subcluster))
-        found, encode_sec, search_sec = self._search(utterance)
-        reply = self._answer(utterance, found, encode_sec, search_sec)
-        remembered = None
-        if self.options.is_remembered(utterance):
-            remembered = self._remember(utterance, at or datetime.datetime.now().astimezone())
-            if reply.abstained:
-                reply = replace(reply, text=REMEMBERED)
-        timings = {**reply.timings_sec, "total": time.perf_counter() - started}
-        return replace(reply, remembered=remembered, timings_sec=timings)
+        with self.memory.turn():
+            key = self._encoder.encode_query(utterance)
+            encoded = time.perf_counter()
+            if self.start is None:
+                self._begin(key)
+            elif self.memory.generation != self._semantic_generation:
+                self._take_up((self.start.domain, self.start.subcluster))
+            found = self._search(utterance, key)
+            timings = Timings(startup=startup_sec, encode=encoded - started, search=time.perf_counter() - encoded)
+            reply = self._answer(utterance, found, timings)
+            remembered = None
+            if self.options.is_remembered(utterance):
+                at = at or datetime.datetime.now().astimezone()
+                remembered = self.memory.remember(utterance, at, self.options.speaker)
+                if reply.abstained:
+                    reply = replace(reply, text=REMEMBERED)
+        timings = replace(reply.timings, total=startup_sec + time.perf_counter() - started)
+        return replace(reply, remembered=remembered, timings=timings)
 
-    def _search(self, utterance: str) -> tuple[list[SessionEvidence], float, float]:
-        begun = time.perf_counter()
-        chunks = None
-        if self._searcher is not None:
-            chunks = self._pool.submit(self._searcher.search, utterance, self.options.top_k)
-        recalled = self._recaller.recall(utterance, self.options.top_k, probes=self._settings.probes)
-        found = [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
-        if chunks is not None:
-            found += [SessionEvidence(entry.hit.dense, corpus=entry) for entry in chunks.result().found]
-        if chunks is not None:  # alone, the memory's own order by words and meaning stands
-            found.sort(key=lambda entry: -entry.score)
-        spent = time.perf_counter() - begun
-        return found[: self.options.top_k], recalled.encode_sec, spent - recalled.encode_sec
+    def _search(self, utterance: str, key: Float32[np.ndarray, " E"]) -> list[SessionEvidence]:
+        top_k = self.options.top_k
+        if self._searcher is None:
+            recalled = self.memory.recall(utterance, top_k, key)
+            return [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
+        depth = max(top_k, DEPTH)
+        chunks = self._pool.submit(self._searcher.search, utterance, depth, key=key)
+        recalled = self.memory.recall(utterance, depth, key)
+        said = [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
+        stored = [SessionEvidence(entry.hit.dense, corpus=entry) for entry in chunks.result().found]
+        return joint_order([said, stored])[:top_k]
 
-    def _answer(self, utterance: str, found: list[SessionEvidence], encode_sec: float, search_sec: float) -> Reply:
-        timings = {"encode": encode_sec, "search": search_sec}
+    def _answer(self, utterance: str, found: list[SessionEvidence], timings: Timings) -> Reply:
         if not found:
             return Reply(NOTHING, (), "none", False, 0.0, 0.0, True, None, 0, timings)
         begun = time.perf_counter()
         members = found[: self.options.inject]
         loaded = [self._load(entry) for entry in members]
-        timings["load"] = time.perf_counter() - begun
+        timings = replace(timings, load=time.perf_counter() - begun)
         settings = FreeSettings() if self.options.free else self._grounded
         composed = answer_composed(
             self.backbone,
@@ -219,8 +243,6 @@ class Session:
             settings=settings,
         )
         answer = composed.answer
-        timings |= {"inject": composed.compose_sec, "first_token": answer.first_token_sec}
-        timings["ttft"] = sum(timings.values())
         confidence = _confidence(answer)
         threshold = self.options.min_confidence
         if threshold is None:
@@ -237,22 +259,15 @@ class Session:
             abstained,
             None,
             answer.tokens_processed,
-            timings,
+            decoding_times(answer, replace(timings, inject=composed.compose_sec)),
         )
 
     def _load(self, entry: SessionEvidence) -> tuple[State, Source]:
         """A member's state, and the tokens it has read."""
         if entry.memory is not None:
-            return self._memory_state(entry.memory)
+            return self.memory.state(entry.memory)
         assert entry.corpus is not None
         return self._chunk_state(entry.corpus)
-
-    def _memory_state(self, evidence: Evidence) -> tuple[State, Source]:
-        record = self._store.read_state(evidence.deposit.id)
-        if record is not None:
-            return self._reader.state(record), Source.of(record.token_ids, record.suffix_array)
-        ids, state = read_again(evidence.deposit, self.backbone, self._reader)  # its state has expired
-        return state, Source.of(ids, build_suffix_array(ids))
 
     def _chunk_state(self, found: Found) -> tuple[State, Source]:
         assert self._searcher is not None
@@ -260,24 +275,18 @@ class Session:
         suffixes = record.suffix_array if len(record.suffix_array) else None
         return self._chunk_states.state(record), Source.of(record.token_ids, suffixes)
 
-    def _remember(self, text: str, at: datetime.datetime) -> int:
-        with MemoryStore.open(self._folder, write=True, wait_sec=30.0) as store:
-            memory = OpenMemory(store, settings_of(store), self.backbone, self._encoder)
-            said = Utterance(text, at.replace(microsecond=0), self.options.speaker)
-            tokenizer, most = self.backbone.tokenizer, memory.settings.chunk_tokens
-            done = deposit(memory, chunks_of([said], tokenizer, max_tokens=most))
-        self._has_remembered = True
-        return done.ids[0]
 
-    def _check_encoder(self, searcher: Searcher) -> None:
-        made_by = searcher.settings.encoder_fingerprint
-        if made_by != self._encoder.fingerprint:
-            raise EncoderError(
-                "memory and corpus were made with different sentence encoders, so their scores cannot be compared",
-                given=titled("the corpus", made_by),
-                expected=titled(self._encoder.name, self._encoder.fingerprint),
-                hint="precog reindex --encoder … the corpus, or precog memory reindex --encoder … the memory",
-            )
+def _opened(corpus: Path, encoder: Encoder) -> Searcher:
+    """A corpus, searched with the memory's encoder."""
+    try:
+        return Searcher(corpus, encoder=encoder)
+    except EncoderError as error:
+        raise EncoderError(
+            "memory and corpus were made with different sentence encoders, so their scores cannot be compared",
+            given=error.given,
+            expected=error.expected,
+            hint="precog reindex --encoder … the corpus, or precog memory reindex --encoder … the memory",
+        ) from error
 
 
 def _confidence(answer: Answer) -> float:

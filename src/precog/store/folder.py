@@ -12,11 +12,13 @@ encoder) builds ``000002/`` beside it and then renames one new marker into place
 one, never a mixture.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -69,6 +71,19 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A folder as the file system knows it.
+
+    Attributes:
+        folder: device and number; another one where it was removed and made again.
+        marker: device, number and time of its marker, which a replacement writes anew.
+    """
+
+    folder: tuple[int, int]
+    marker: tuple[int, int, int]
 
 
 class MarkedFolder:
@@ -144,6 +159,15 @@ class MarkedFolder:
                     break
                 number += 1  # whatever it is, it is not ours
         return folder
+
+    @property
+    def identity(self) -> Identity | None:
+        """What tells this folder from one that takes its place; None where there is none."""
+        try:
+            folder, marker = os.stat(self.path), os.stat(self.path / MARKER)
+        except OSError:
+            return None
+        return Identity((folder.st_dev, folder.st_ino), (marker.st_dev, marker.st_ino, marker.st_mtime_ns))
 
     @property
     def exists(self) -> bool:
@@ -236,23 +260,35 @@ class WriterLock:
 
     def __init__(self, folder: Path, wait_sec: float, what: str = "corpus") -> None:
         path = folder / LOCK
-        with guarded(path):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + wait_sec
-        while True:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-                    os.close(self._descriptor)
-                    message = f"another process is writing to this {what}"
-                    hint = "wait until it has finished, then run the same command again"
-                    raise BusyError(message, given=f"{folder}, process {holder}", hint=hint) from None
-                time.sleep(min(0.05, max(0.0, deadline - time.monotonic())))
+        self._descriptor = self._open(path)
+        while not self._is_held(path):
+            if time.monotonic() >= deadline:
+                holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                self.release()
+                message = f"another process is writing to this {what}"
+                hint = "wait until it has finished, then run the same command again"
+                raise BusyError(message, given=f"{folder}, process {holder}", hint=hint) from None
+            time.sleep(min(0.05, max(0.0, deadline - time.monotonic())))
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    @staticmethod
+    def _open(path: Path) -> int:
+        with guarded(path):
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _is_held(self, path: Path) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        with contextlib.suppress(FileNotFoundError):  # the folder is gone: whoever asked for it will see
+            if not os.path.samestat(os.fstat(self._descriptor), os.stat(path)):
+                self.release()  # the folder was removed and made again meanwhile: this is the lock of the old one
+                self._descriptor = self._open(path)
+                return False
+        return True
 
     def release(self) -> None:
         """Lets the next writer in."""

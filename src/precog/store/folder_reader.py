@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError, StateError
 from precog.store.database import Database
@@ -14,6 +14,7 @@ from precog.store.record import Location, Record
 from precog.store.segment import SegmentReader
 
 _FINGERPRINT_BYTES = 32
+Fate = Literal["there", "replaced", "removed", "made anew"]
 
 
 class FolderReader:
@@ -28,6 +29,7 @@ class FolderReader:
         key_dim: width of a key.
         folder_id: random, new with every folder and every replacement of one.
         max_segment_bytes: a segment file that would grow beyond it is followed by a new one.
+        opened_as: the folder as it was then; None where it had no marker yet.
     """
 
     FOLDER: ClassVar[type[MarkedFolder]]
@@ -35,6 +37,7 @@ class FolderReader:
     def __init__(self, path: Path, folder: Path, catalogue: Database) -> None:
         self.path = path
         self.folder = folder
+        self.opened_as = self.FOLDER(path).identity
         self._catalogue = catalogue
         kind = self.FOLDER.KIND
         try:
@@ -65,6 +68,16 @@ class FolderReader:
     def is_current(self) -> bool:
         """False once a replacement has been published: open it again to see it."""
         return self.FOLDER(self.path).current == self.folder
+
+    @property
+    def fate(self) -> Fate:
+        """What became of the folder that was opened; files that are open would go on answering all the same."""
+        now = self.FOLDER(self.path).identity
+        if now is None:
+            return "removed"
+        if self.opened_as is None or now.folder != self.opened_as.folder:
+            return "made anew"
+        return "there" if now == self.opened_as else "replaced"
 
     @property
     def disk_bytes(self) -> int:

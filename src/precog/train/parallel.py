@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar, cast
 
 import torch
@@ -89,9 +89,18 @@ def join(device: torch.device) -> torch.device:
 
 
 def leave() -> None:
-    """Part from the other processes."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    """Part from the other processes, once all of them are done; after a failure nobody is waited for.
+
+    A process that ends while a thread of the group is still busy with the last exchange ends that thread by force,
+    and the whole of it with status -6.
+    """
+    if not dist.is_initialized():
+        return
+    if sys.exception() is None:
+        here = [torch.cuda.current_device()] if dist.get_backend() == "nccl" else None
+        with suppress(RuntimeError):  # another one is gone already
+            dist.barrier(device_ids=here)
+    dist.destroy_process_group()
 
 
 def summed(values: Tensor) -> Tensor:

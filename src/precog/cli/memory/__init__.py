@@ -1,4 +1,7 @@
-"""``precog memory``: what a user's memory holds, and the ways in and out of it."""
+"""``precog memory``: what a user's memory holds, and the ways in and out of it.
+
+A command that reads texts with a model loads it when it is called: the others start without torch.
+"""
 
 import typer
 

@@ -9,11 +9,9 @@ from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import resolve
 from precog.memory.archive import export as export_memory
-from precog.memory.archive import import_archive, read_archive
-from precog.memory.opened import OpenMemory
-from precog.memory.place import existing_folder, new_folder
+from precog.memory.archive import read_archive
+from precog.memory.place import existing_folder, memory_folder
 from precog.memory.recall import refresh_index
-from precog.records import ModelChoice
 from precog.store.memory import MemoryStore
 
 
@@ -42,10 +40,14 @@ def load(
     as_json: options.Json = False,
 ) -> int:
     """Remember what an exported file holds; what is known already changes nothing."""
+    from precog.memory.opened import OpenMemory
+    from precog.memory.restore import import_archive
+    from precog.records import ModelChoice
+
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     entries = read_archive(file)
     choice = ModelChoice(settings.model, settings.device, settings.threads)
-    folder = new_folder(settings.home, user)
+    folder = memory_folder(settings.home, user)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, create=True) as memory:
         done = import_archive(memory, entries)
         refresh_index(memory.store, memory.settings.encoder_fingerprint)

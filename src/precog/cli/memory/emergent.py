@@ -7,13 +7,10 @@ import typer
 from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import resolve
-from precog.memory.emerge import candidates
-from precog.memory.emerge import promote as promote_group
 from precog.memory.emergent import LEAST_MEMBERS
 from precog.memory.keyed import sklearn_part
-from precog.memory.opened import OpenMemory, prototypes_of
+from precog.memory.made_with import prototypes_of
 from precog.memory.place import existing_folder
-from precog.records import ModelChoice
 from precog.store.memory import MemoryStore
 
 
@@ -33,6 +30,11 @@ def emergent(
     as_json: options.Json = False,
 ) -> int:
     """List the groups that emerge, or make one of them a sub-cluster; a model is needed for the latter only."""
+    from precog.memory.emerge import candidates
+    from precog.memory.emerge import promote as promote_group
+    from precog.memory.opened import OpenMemory
+    from precog.records import ModelChoice
+
     sklearn_part("cluster")
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     folder = existing_folder(settings.home, user)

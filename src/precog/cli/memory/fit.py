@@ -1,7 +1,7 @@
 """``precog memory fit``: sub-clusters of what a user talks about, instead of the seeds'."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,11 +13,11 @@ from precog.memory.chunking import chunks_of
 from precog.memory.domains import OTHERS
 from precog.memory.history import FitSettings
 from precog.memory.keyed import sklearn_part
-from precog.memory.opened import OpenMemory
 from precog.memory.place import existing_folder
-from precog.memory.refit import Refitted, fit_memory
 from precog.memory.transcript import read_transcript
-from precog.records import ModelChoice
+
+if TYPE_CHECKING:
+    from precog.memory.refit import Refitted
 
 
 def fit(
@@ -41,6 +41,10 @@ def fit(
     as_json: options.Json = False,
 ) -> int:
     """Find sub-clusters in what is remembered, and sort every deposit into them."""
+    from precog.memory.opened import OpenMemory
+    from precog.memory.refit import fit_memory
+    from precog.records import ModelChoice
+
     if method not in ("kmeans", "hdbscan"):
         raise UsageError("there is no such way to fit", given=method, expected="kmeans or hdbscan")
     wanted = FitSettings("kmeans" if method == "kmeans" else "hdbscan", per_domain, seed=seed)
@@ -62,7 +66,7 @@ def fit(
     return 0
 
 
-def _print(report: Refitted) -> None:
+def _print(report: "Refitted") -> None:
     out.print(
         f"[bold]fitted[/] {counted(report.num_fitted, 'sub-cluster')}; "
         f"{counted(report.num_moved, 'deposit')} moved, {counted(len(report.rebuilt), 'semantic state')} folded anew"

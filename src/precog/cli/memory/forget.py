@@ -7,13 +7,10 @@ import typer
 from precog.cli import options
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
-from precog.memory.forget import forget as forget_deposits
 from precog.memory.moment import parse_time
-from precog.memory.opened import OpenMemory
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.memory.selection import Selection
-from precog.records import ModelChoice
 
 
 def forget(
@@ -35,6 +32,10 @@ def forget(
     as_json: options.Json = False,
 ) -> int:
     """Forget deposits, and prove that nothing of them is left."""
+    from precog.memory.forget import forget as forget_deposits
+    from precog.memory.opened import OpenMemory
+    from precog.records import ModelChoice
+
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     selection = Selection(
         ids=tuple(ids or ()),

@@ -11,8 +11,7 @@ from precog.cli.output import counted, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.memory.keyed import sklearn_part
-from precog.memory.opened import prototypes_of
-from precog.memory.panels import panels_of
+from precog.memory.made_with import prototypes_of
 from precog.memory.place import existing_folder
 from precog.memory.projection import Projection
 from precog.store.memory import MemoryStore
@@ -27,6 +26,8 @@ def draw(
     as_json: options.Json = False,
 ) -> int:
     """Draw the domains with their sub-clusters, the others, and the groups that emerge; no model is needed."""
+    from precog.memory.panels import panels_of
+
     if method not in ("tsne", "pca"):
         raise UsageError("there is no such projection", given=method, expected="tsne or pca")
     target = expanded(target)

@@ -9,8 +9,8 @@ from precog.cli import options
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import UsageError
-from precog.memory.forget import UNREACHABLE
 from precog.memory.place import existing_folder
+from precog.memory.purge import UNREACHABLE
 from precog.memory.purge import purge as purge_memory
 
 

@@ -7,7 +7,7 @@ import typer
 from precog.cli import options
 from precog.cli.output import out, print_json, shown
 from precog.config import resolve
-from precog.memory.opened import encoder_of, prototypes_of, settings_of
+from precog.memory.made_with import encoder_of, prototypes_of, settings_of
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.store.memory import MemoryStore

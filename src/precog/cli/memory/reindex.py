@@ -9,8 +9,6 @@ from precog.cli.output import counted, human_bytes, out, print_json
 from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.memory.place import existing_folder
-from precog.memory.reindex import reindex as reindex_memory
-from precog.records import ModelChoice
 
 
 def reindex(
@@ -24,6 +22,9 @@ def reindex(
     as_json: options.Json = False,
 ) -> int:
     """Read the stored texts again with a new model or encoder; the memory answers as before until it is done."""
+    from precog.memory.reindex import reindex as reindex_memory
+    from precog.records import ModelChoice
+
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     with Counting("deposits") as bar:

@@ -13,14 +13,11 @@ from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
-from precog.memory.deposit import deposit
 from precog.memory.moment import parse_time
-from precog.memory.opened import OpenMemory
-from precog.memory.place import new_folder
+from precog.memory.place import memory_folder
 from precog.memory.recall import refresh_index
 from precog.memory.transcript import read_transcript
 from precog.memory.utterance import Utterance
-from precog.records import ModelChoice
 
 
 def remember(
@@ -59,6 +56,10 @@ def remember(
 
     How a memory keeps states (--dial-a, --dial-b, --alpha, --budget) is settled by the first thing it remembers.
     """
+    from precog.memory.deposit import deposit
+    from precog.memory.opened import OpenMemory
+    from precog.records import ModelChoice
+
     if (text is None) == (file is None):
         given = "neither" if text is None else "both"
         raise UsageError("what is to be remembered?", given=given, expected="TEXT, or --file TRANSCRIPT")
@@ -76,7 +77,7 @@ def remember(
         said, total = iter([Utterance(text or "", at.replace(microsecond=0), speaker, place)]), 1
     wanted = {"dial_a": dial_a, "dial_b": dial_b, "alpha": alpha, "budget_bytes": budget}
     choice = ModelChoice(settings.model, settings.device, settings.threads)
-    folder = new_folder(settings.home, user)
+    folder = memory_folder(settings.home, user)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, wanted=wanted, create=True) as memory:
         with Counting("turns") as bar:
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens

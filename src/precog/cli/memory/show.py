@@ -9,7 +9,7 @@ from precog.cli import options
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
-from precog.memory.opened import settings_of
+from precog.memory.made_with import settings_of
 from precog.memory.place import existing_folder
 from precog.store.memory import Deposit, MemoryStore
 

@@ -35,34 +35,39 @@ _LIFT_OFF = {
 
 def is_spacelog(value: Mapping[str, object]) -> bool:
     """Whether a JSON object is one utterance of a flight."""
-    return isinstance(value.get("mission"), str) and isinstance(value.get("stream"), str) and "text" in value
+    mission, stream = value.get("mission"), value.get("stream")
+    return isinstance(mission, str) and bool(mission.strip()) and isinstance(stream, str | None) and "text" in value
 
 
 def read_spacelog(value: Mapping[str, object], collector: Collector) -> None:
     """Takes one utterance; its session is the stream, its reference ``mission/stream/time``.
 
-    The time of a mission whose lift-off is not known is None: the reference keeps what was said when.
+    The time of a mission whose lift-off is not known is None: the reference keeps what was said when. Stream, time and
+    speaker may be missing.
 
     Raises:
-        InputError: it has no text, or its time is no mission-elapsed one.
+        InputError: it has no text, its time is no mission-elapsed one, or its speaker no name.
     """
     mission, stream, text, stamp = (value.get(key) for key in ("mission", "stream", "text", "time"))
     speaker = value.get("speaker")
+    assert isinstance(stream, str | None)
     if not isinstance(text, str):
         raise InputError("a turn's text is no text", given=repr(text)[:80], expected="a string")
-    if not isinstance(stamp, str):
+    if not isinstance(speaker, str | None):
+        raise InputError("a turn's speaker is no name", given=repr(speaker)[:80], expected="a string")
+    if not isinstance(stamp, str | None):
         raise InputError("the elapsed time cannot be read", given=repr(stamp)[:80], expected="04:13:22:59")
-    since = elapsed(stamp)
     lift_off = _LIFT_OFF.get(str(mission))
     try:
-        time = None if lift_off is None else datetime.datetime.fromisoformat(lift_off) + since
+        since = None if stamp is None else elapsed(stamp)
+        time = None if lift_off is None or since is None else datetime.datetime.fromisoformat(lift_off) + since
     except OverflowError as error:
         raise InputError("the elapsed time cannot be read", given=stamp, expected="04:13:22:59") from error
     collector.add(
         text,
         time,
-        speaker if isinstance(speaker, str) else None,
-        reference=f"{mission}/{stream}/{stamp.strip()}",
+        speaker,
+        reference="/".join(part.strip() for part in (str(mission), stream, stamp) if part is not None),
         conversation=str(mission),
-        session=str(stream),
+        session=stream,
     )

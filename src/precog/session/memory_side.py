@@ -1,0 +1,209 @@
+"""A user's memory as a conversation needs it: open to read, and to write only while a turn is deposited.
+
+Nothing is made where nothing is remembered yet; what another process remembers, forgets or begins meanwhile is seen at
+the next turn, and a memory that was purged or replaced is refused.
+"""
+
+import contextlib
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from precog.backbones.protocol import Backbone
+from precog.encoders import Encoder, load_encoder
+from precog.engine import Source
+from precog.engine.suffixes import build_suffix_array
+from precog.errors import BusyError, CorpusError, PrecogError, StateError, StorageError
+from precog.memory.chunking import chunks_of
+from precog.memory.consolidate import read_again
+from precog.memory.deposit import deposit
+from precog.memory.domains import read_seeds
+from precog.memory.made_with import encoder_of, prototypes_of, settings_of
+from precog.memory.opened import OpenMemory, check_model, first_settings
+from precog.memory.prototypes import Prototypes, from_seeds
+from precog.memory.recall import Evidence, Recalled, Recaller, refresh_index
+from precog.memory.settings import MemorySettings
+from precog.memory.utterance import Utterance
+from precog.records import ModelChoice, StateReader
+from precog.state import State
+from precog.store.memory import Group, MemoryStore, Semantic
+
+WAIT_SEC = 5.0
+"""For another writer, such as another conversation, which holds the memory for as long as a turn takes to deposit."""
+
+_MEANWHILE = {
+    "removed": "the memory was purged meanwhile",
+    "made anew": "the memory was purged meanwhile, and another one begun",
+    "replaced": "the memory was replaced meanwhile, by `precog memory reindex` or by one begun after a purge",
+}
+
+
+class MemorySide:
+    """The memory of one user, there or not yet.
+
+    Attributes:
+        settings: its own; where there is none, those it would be made with.
+        backbone: the model.
+        encoder: of its keys.
+        prototypes: that it routes by now, or would.
+    """
+
+    def __init__(self, folder: Path, model: ModelChoice, encoder: str | None) -> None:
+        """Opens what is there.
+
+        Raises:
+            CorpusError: something else is in its place, or it is damaged.
+            ModelError, EncoderError: a part is missing.
+            ForeignStateError: another model made the memory.
+        """
+        self._folder = folder
+        self._store: MemoryStore | None = None
+        self._recaller: Recaller | None = None
+        self._generation = -1
+        self._has_remembered = False
+        if MemoryStore.FOLDER(folder).exists:
+            self._store = MemoryStore.open(folder)
+        try:
+            if self._store is not None:
+                made_with = settings_of(self._store)
+                self.backbone: Backbone = model.open(made_with.model, "once")
+                self.encoder: Encoder = encoder_of(made_with, encoder)
+                self._take(self._store)
+            else:
+                self.backbone, self.encoder = model.load("once"), load_encoder(encoder)
+                self.settings: MemorySettings = first_settings(model, self.backbone, encoder, self.encoder)
+                self.prototypes: Prototypes = from_seeds(read_seeds(), self.encoder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the memory, and writes its index once for all that was remembered."""
+        if self._store is not None:
+            self._store.close()
+        if self._has_remembered:
+            self._has_remembered = False
+            # whoever opens the memory brings older files up to date for himself: they only save him that
+            with contextlib.suppress(PrecogError), MemoryStore.open(self._folder, write=True, wait_sec=1.0) as store:
+                refresh_index(store, self.encoder.fingerprint)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """What is read and written inside is of the memory that was opened, or begun since; else it says so.
+
+        Raises:
+            CorpusError: the memory was purged or replaced.
+        """
+        try:
+            self._look()
+            yield
+        except (CorpusError, StateError, StorageError):
+            self._refuse_another()  # what is gone reads like damage
+            raise
+
+    @property
+    def generation(self) -> int:
+        """Rises with every change of the memory; -1 while there is none."""
+        return -1 if self._store is None else self._store.generation
+
+    def semantic(self, group: Group) -> Semantic | None:
+        """The semantic state of a sub-cluster: one row."""
+        return None if self._store is None else self._store.semantic(*group)
+
+    def recall(self, question: str, k: int, key: Float32[np.ndarray, " E"]) -> Recalled:
+        """The k best deposits for a question; none where nothing is remembered."""
+        if self._recaller is None:
+            return Recalled((), (), 0.0, 0.0, 0.0)
+        return self._recaller.recall(question, k, probes=self.settings.probes, key=key)
+
+    def state(self, evidence: Evidence) -> tuple[State, Source]:
+        """The state after a deposit, and the tokens it has read."""
+        assert self._store is not None
+        record = self._store.read_state(evidence.deposit.id)
+        if record is not None:
+            return self._reader.state(record), Source.of(record.token_ids, record.suffix_array)
+        ids, state = read_again(evidence.deposit, self.backbone, self._reader)  # its state has expired
+        return state, Source.of(ids, build_suffix_array(ids))
+
+    def remember(self, text: str, at: datetime.datetime, speaker: str | None) -> int:
+        """Deposits a turn in a short transaction, and makes the memory where there is none.
+
+        Returns:
+            The id of its first deposit.
+
+        Raises:
+            BusyError: another process went on writing; nothing of the turn is remembered.
+            StorageError: the disk is full or refuses.
+        """
+        said = Utterance(text, at.replace(microsecond=0), speaker)
+        chunks = list(chunks_of([said], self.backbone.tokenizer, max_tokens=self.settings.chunk_tokens))
+        try:
+            with self._opened_to_write() as memory:
+                done = deposit(memory, chunks)
+        except BusyError as error:
+            hint = "it was not remembered: say it again in a moment"
+            raise BusyError(error.message, given=error.given, hint=hint) from error
+        self._has_remembered = True
+        return done.ids[0]
+
+    def _opened_to_write(self) -> OpenMemory:
+        if self._store is None:
+            return OpenMemory.begin(
+                self._folder,
+                self.settings,
+                self.backbone,
+                self.encoder,
+                prototypes=self.prototypes,
+                wait_sec=WAIT_SEC,
+            )
+        store = MemoryStore.open(self._folder, write=True, wait_sec=WAIT_SEC)
+        try:
+            if store.memory_id != self._store.memory_id:
+                self._refuse_another()
+            return OpenMemory(store, self.settings, self.backbone, self.encoder)
+        except BaseException:
+            store.close()
+            raise
+
+    def _look(self) -> None:
+        if self._store is not None:
+            self._refuse_another()
+        elif MemoryStore.FOLDER(self._folder).exists:  # begun since, here or by another process
+            store = MemoryStore.open(self._folder)
+            try:
+                self._take(store)
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
+        if self._recaller is not None and self._generation != self._recaller.store.generation:
+            self._route_anew(self._recaller.store)
+
+    def _take(self, store: MemoryStore) -> None:
+        """Reads a memory that has been opened.
+
+        Raises:
+            ForeignStateError, EncoderError: it was made by another model or encoder.
+        """
+        settings = settings_of(store)
+        check_model(store, settings, self.backbone)
+        encoder = encoder_of(settings, self.encoder)
+        self._route_anew(store)
+        self.settings, self._recaller = settings, Recaller(store, encoder, self.prototypes)
+        self._reader = StateReader(settings.form, self.backbone)
+
+    def _route_anew(self, store: MemoryStore) -> None:
+        self._generation = store.generation
+        if store.prototypes() is None:  # whoever made it was interrupted before they were written
+            self.prototypes = from_seeds(read_seeds(), self.encoder)
+        else:
+            self.prototypes = prototypes_of(store)
+
+    def _refuse_another(self) -> None:
+        fate = "there" if self._store is None else self._store.fate
+        if fate != "there":
+            hint = "this turn is not remembered, and nothing that was to be kept is lost; start again"
+            raise CorpusError(_MEANWHILE[fate], given=self._folder, hint=hint)
