@@ -23,18 +23,6 @@ from precog.text.sources import find_sources
 FACTS = ["My sister Clara moved to Lisbon in March.", "The car stands on level three of the garage."]
 
 
-class Loaded(ModelChoice):
-    """A model that is here already."""
-
-    backbone: TennsBackbone
-
-    def open(self, made_by: str, encode_mode: str) -> TennsBackbone:
-        return self.backbone
-
-    def load(self, encode_mode: str) -> TennsBackbone:
-        return self.backbone
-
-
 Opened = Callable[..., Session]
 
 
@@ -42,9 +30,7 @@ Opened = Callable[..., Session]
 def session(backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch) -> Opened:
     monkeypatch.setattr(opened, "load_encoder", lambda spec: CountingEncoder())
     monkeypatch.setattr(corpus_room, "load_encoder", lambda spec: CountingEncoder())
-    choice = Loaded()
-    object.__setattr__(choice, "backbone", backbone)
-    monkeypatch.setattr(ModelChoice, "folder", lambda self: Path("tiny"))
+    choice = ModelChoice(loaded=backbone)
 
     def open_session(folder: Path, corpus: Path | None = None, **options: object) -> Session:
         how = SessionOptions(always_answer=True, **options)  # type: ignore[arg-type]

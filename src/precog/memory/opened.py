@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
@@ -34,13 +34,13 @@ def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) 
     return settings
 
 
-def encoder_of(settings: MemorySettings, spec: str | None = None) -> Encoder:
-    """The encoder that was named, else the memory's own.
+def encoder_of(settings: MemorySettings, spec: str | Encoder | None = None) -> Encoder:
+    """The encoder that was named, or is open already, else the memory's own.
 
     Raises:
         EncoderError: it is not the encoder that made the keys.
     """
-    encoder = load_encoder(spec or settings.encoder or None)
+    encoder = load_encoder(spec or settings.encoder or None) if spec is None or isinstance(spec, str) else spec
     hint = "use the encoder that made them, or make new keys: precog memory reindex --user USER --encoder …"
     check_encoder("memory", settings.encoder_fingerprint, settings.encoder, encoder, hint)
     return encoder
@@ -105,7 +105,7 @@ class OpenMemory:
         folder: Path,
         model: ModelChoice,
         *,
-        encoder: str | None = None,
+        encoder: str | Encoder | None = None,
         wanted: Mapping[str, object] | None = None,
         create: bool = False,
         wait_sec: float = 30.0,
@@ -115,7 +115,7 @@ class OpenMemory:
         Args:
             folder: of the user.
             model: that was chosen.
-            encoder: that was named.
+            encoder: that was named, or is open already.
             wanted: settings of `MemorySettings` that a command line names.
             create: make the memory.
             wait_sec: for another writer to finish.
@@ -135,8 +135,10 @@ class OpenMemory:
                 store.close()
                 raise
         given = {key: value for key, value in (wanted or {}).items() if value is not None}
-        backbone, made = model.load("once"), load_encoder(encoder)
-        settings = MemorySettings(str(model.folder()), encoder or "", made.fingerprint)
+        named = encoder if isinstance(encoder, str) else ""
+        made = load_encoder(named or None) if encoder is None or isinstance(encoder, str) else encoder
+        backbone = model.load("once")
+        settings = MemorySettings(str(model.folder()), named, made.fingerprint)
         settings = replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
         store = MemoryStore.open_or_create(
             folder,
@@ -157,6 +159,57 @@ class OpenMemory:
 
     def __exit__(self, *_: object) -> None:
         self.store.close()
+
+
+@dataclass(frozen=True, eq=False)
+class ReadMemory:
+    """A memory that is open to read, beside anybody who writes, with model and encoder.
+
+    Attributes:
+        store: open to read.
+        settings: its own.
+        backbone: the model.
+        encoder: of its keys.
+        prototypes: that it routes by.
+        reader: from records to states.
+    """
+
+    store: MemoryStore
+    settings: MemorySettings
+    backbone: Backbone
+    encoder: Encoder
+    prototypes: Prototypes
+    reader: StateReader
+
+    @classmethod
+    def open(cls, folder: Path, model: ModelChoice, *, encoder: str | Encoder | None = None) -> "ReadMemory":
+        """Opens a memory without its lock and without looking at its segments, and makes it where there is none.
+
+        Raises:
+            CorpusError: something else is in its place.
+            BusyError: another process that is making it does not come to an end.
+            EncoderError, ForeignStateError: encoder or model are not those that made it.
+        """
+        if not cls._is_made(folder):
+            with OpenMemory.open(folder, model, encoder=encoder, create=True) as made:
+                model, encoder = replace(model, loaded=made.backbone), made.encoder
+        store = MemoryStore.open(folder)
+        try:
+            settings = settings_of(store)
+            backbone = model.open(settings.model, "once")
+            check_model(store, settings, backbone)
+            keys = encoder_of(settings, encoder)
+            return cls(store, settings, backbone, keys, prototypes_of(store), StateReader(settings.form, backbone))
+        except BaseException:
+            store.close()
+            raise
+
+    @staticmethod
+    def _is_made(folder: Path) -> bool:
+        if not MemoryStore.FOLDER(folder).exists:
+            return False
+        with MemoryStore.open(folder) as store:
+            return store.has_prototypes
 
 
 def check_model(store: MemoryStore, settings: MemorySettings, backbone: Backbone) -> None:

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from precog.corpus.corpus import state_reader
 from precog.corpus.search import Found, Searcher
+from precog.encoders import Encoder
 from precog.engine import Composing, FreeSettings, GroundedSettings, Source, answer_composed
 from precog.engine.modes import Answer
 from precog.engine.suffixes import build_suffix_array
@@ -24,7 +25,7 @@ from precog.memory.chunking import chunks_of
 from precog.memory.consolidate import read_again, semantic_state
 from precog.memory.deposit import deposit
 from precog.memory.domains import OTHERS
-from precog.memory.opened import OpenMemory, settings_of
+from precog.memory.opened import OpenMemory, ReadMemory, settings_of
 from precog.memory.recall import Evidence, Recaller, refresh_index
 from precog.memory.routing import route
 from precog.memory.utterance import Utterance
@@ -83,11 +84,14 @@ class Session:
         folder: Path,
         *,
         model: ModelChoice,
-        encoder: str | None = None,
+        encoder: str | Encoder | None = None,
         corpus: Path | None = None,
         options: SessionOptions | None = None,
     ) -> None:
-        """Opens the memory, which is made where there is none, the model, and the corpus.
+        """Opens the memory to read, which is made where there is none, the model, and the corpus.
+
+        Model and encoder that are open already are taken as they are: the rest takes as long however much the memory
+        holds.
 
         Raises:
             CorpusError, ModelError, EncoderError: a part is missing or damaged.
@@ -95,13 +99,12 @@ class Session:
         """
         self.options = options or SessionOptions()
         self._folder = folder
-        with OpenMemory.open(folder, model, encoder=encoder, create=True) as made:
-            self.backbone, self._encoder = made.backbone, made.encoder
-            self._settings, self._prototypes, self._reader = made.settings, made.prototypes, made.reader
+        made = ReadMemory.open(folder, model, encoder=encoder)
+        self.backbone, self._encoder, self._store = made.backbone, made.encoder, made.store
+        self._settings, self._prototypes, self._reader = made.settings, made.prototypes, made.reader
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="corpus")
         self._searcher: Searcher | None = None
         self._has_remembered = False
-        self._store = MemoryStore.open(folder)
         try:
             self._recaller = Recaller(self._store, self._encoder, self._prototypes)
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
@@ -137,6 +140,11 @@ class Session:
             with contextlib.suppress(PrecogError), MemoryStore.open(self._folder, write=True, wait_sec=1.0) as store:
                 refresh_index(store, self._encoder.fingerprint)
             self._has_remembered = False
+
+    @property
+    def semantic(self) -> State | None:
+        """The semantic state that lies under what is retrieved; None where the sub-cluster has none."""
+        return self._semantic
 
     def begin(self, opening: str) -> Start:
         """Route the opening utterance and take up the semantic state of its sub-cluster: one row, one state."""
