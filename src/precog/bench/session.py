@@ -225,6 +225,13 @@ class _Starts:
             return _Read(found.bytes_read, found.num_deposits, prototype_bytes, file_bytes)
 
 
+def _first_group(memory: OpenMemory) -> Group:
+    """The sub-cluster that the opening utterance is routed to, so that there is a state to begin with."""
+    key, settings = memory.encoder.encode_query(OPENING), memory.settings
+    found = route(key, memory.prototypes, temperature=settings.temperature, threshold=settings.threshold)
+    return found.domain, found.subcluster
+
+
 def _values(settings: SessionSettings, rounds: Rounds, read: Mapping[str, _Read], fill_sec: float) -> dict[str, Value]:
     few, many = settings.deposits
     values: dict[str, Value] = {"deposits_few": few, "deposits_many": many, "write_many_sec": fill_sec}
