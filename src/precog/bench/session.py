@@ -25,9 +25,11 @@ from precog.bench.result import Ratio, Result, Value, finite
 from precog.bench.sizes import check_sizes
 from precog.encoders import Encoder, load_encoder
 from precog.errors import UsageError
+from precog.memory.opened import OpenMemory
+from precog.memory.routing import route
 from precog.records import ModelChoice
 from precog.session import Session
-from precog.store.memory import MemoryStore
+from precog.store.memory import Group, MemoryStore
 
 TARGET = 1.2
 OPENING = "My sister came to visit us on Sunday and brought the children."
