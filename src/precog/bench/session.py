@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import Float32
-
 from precog.backbones.protocol import Backbone
 from precog.bench.filling import temporary_room
 from precog.bench.harness import Rounds, interleave
@@ -23,6 +20,7 @@ from precog.bench.model import subject_of
 from precog.bench.raw import bytes_read_by
 from precog.bench.result import Ratio, Result, Value, finite
 from precog.bench.sizes import check_sizes
+from precog.bench.watched import WatchedEncoder
 from precog.encoders import Encoder, load_encoder
 from precog.errors import UsageError
 from precog.memory.opened import OpenMemory
@@ -72,39 +70,6 @@ def sized(*, quick: bool, deposits: list[int] | None) -> SessionSettings:
     return replace(settings, deposits=(min(deposits), max(deposits)))
 
 
-class _Timed:
-    """An encoder, and the seconds that it has taken for a question."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self.query_sec = 0.0
-
-    @property
-    def dim(self) -> int:
-        return self._encoder.dim
-
-    @property
-    def fingerprint(self) -> str:
-        return self._encoder.fingerprint
-
-    @property
-    def window_tokens(self) -> int:
-        return self._encoder.window_tokens
-
-    @property
-    def name(self) -> str:
-        return self._encoder.name
-
-    def encode_query(self, text: str) -> Float32[np.ndarray, " E"]:
-        started = time.perf_counter()
-        key = self._encoder.encode_query(text)
-        self.query_sec += time.perf_counter() - started
-        return key
-
-    def encode_passages(self, texts: list[str]) -> list[Float32[np.ndarray, "_ E"]]:
-        return self._encoder.encode_passages(texts)
-
-
 @dataclass(frozen=True)
 class _Read:
     """What one start reads: bytes of the semantic state, of the prototypes, and of all files; None if nobody counts."""
@@ -152,7 +117,7 @@ def bench_session(
                 first = _first_group(memory)
                 fill_memory(memory, count, first, on_deposits=on_deposits)
             fill_sec.append(time.perf_counter() - begun)
-        starts = _Starts(backbone, _Timed(keys), homes)
+        starts = _Starts(backbone, WatchedEncoder(keys), homes)
         say("starting sessions")
         rounds = interleave([starts.side(side) for side in _SIDES], repeats=settings.repeats, warm_up=settings.warm_up)
         read = {side: starts.read(side) for side in _SIDES}
@@ -178,7 +143,7 @@ def bench_session(
 class _Starts:
     """Starts of sessions with one of several memories."""
 
-    def __init__(self, backbone: Backbone, encoder: _Timed, homes: Mapping[str, Path]) -> None:
+    def __init__(self, backbone: Backbone, encoder: WatchedEncoder, homes: Mapping[str, Path]) -> None:
         self._choice = ModelChoice(loaded=backbone)
         self._backbone = backbone
         self._encoder = encoder

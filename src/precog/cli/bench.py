@@ -12,6 +12,7 @@ from precog.backbones.protocol import Backbone
 from precog.backbones.registry import choose_device
 from precog.bench import decode as decode_bench
 from precog.bench import encode as encode_bench
+from precog.bench import forget as forget_bench
 from precog.bench import index as index_bench
 from precog.bench import scan as scan_bench
 from precog.bench import session as session_bench
@@ -302,6 +303,32 @@ def session(
             quick=quick,
             say=_say,
             on_deposits=bar.show,
+        )
+    return _show(result, check=check, as_json=as_json)
+
+
+@app.command()
+def forget(
+    deposits: Annotated[
+        int | None,
+        typer.Option("--deposits", metavar="N", help="That a memory holds.  \\[default: 5000]", show_default=False),
+    ] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Shape of the untrained model.")] = "tiny",
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    folder: Folder = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """Forgetting with proof: that nothing is left in any byte, and how long it takes."""
+    settings = resolve({"device": device, "threads": threads, "encoder": encoder})
+    sizes = forget_bench.sized(quick=quick, num_deposits=deposits)
+    backbone = open_backbone(f"random:{preset}", device=settings.device, threads=settings.threads or 1)
+    with Counting("reading deposits") as bar:
+        result = forget_bench.bench_forget(
+            backbone, sizes, encoder=settings.encoder, folder=folder, quick=quick, say=_say, on_deposits=bar.show
         )
     return _show(result, check=check, as_json=as_json)
 
