@@ -143,16 +143,12 @@ def bench_forget(
         "num_semantic_states": len(theirs),
         "num_planted": len(planted),
     }
-    missed = len(set(planted) - set(found.hit_files)) + len(set(found.hit_files) - set(planted))
+    missed = len(set(planted) ^ set(found.hit_files))
     ratios = {
         "hits": Ratio(float(report.hits), 0.0, True, "pieces of what was forgotten that the proof still finds"),
         "plain_hits": Ratio(float(after), 0.0, True, "sampled pieces that bytes.find finds in any file"),
-        "semantic_differ": Ratio(
-            float(differ), 0.0, True, "semantic states that differ in a bit from the other memory's"
-        ),
-        "planted_missed": Ratio(
-            float(missed), 0.0, True, "files with planted copies that are not named, or named wrongly"
-        ),
+        "semantic_differ": Ratio(float(differ), 0.0, True, "semantic states that differ from the other memory's"),
+        "planted_missed": Ratio(float(missed), 0.0, True, "files with planted copies that are not named"),
         "samples_before": Ratio(before / len(samples), 1.0, False, "sampled pieces that were there before / all"),
     }
     return Result(
