@@ -74,10 +74,10 @@ def test_every_window_of_every_state_is_searched_for_however_many_deposits(tmp_p
         first, *_, last = store.states_of(middle.id)
         assert first < last
         state = store.read_state(middle.id, first).state.tobytes()
-        copies = {  # of one deposit of eighty: the last window, one in the middle, the end of a key, a few words
+        copies = {  # of one deposit of eighty: the last window, one in the middle, a key, a few words
             "last.bin": state[-64:],
             "middle.bin": store.read_state(middle.id).state.tobytes()[640:704],
-            "key.bin": keys[middle.id][-1].tobytes()[-64:],
+            "key.bin": keys[middle.id][0].tobytes(),
             "words.txt": middle.info.text[-48:].encode(),
         }
         assert forget(memory, gone[:40], proof=True).hits == 0
