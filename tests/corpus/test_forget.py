@@ -2,40 +2,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny_corpus import WordEncoder, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus.forget import forget_document
 from precog.errors import InputError
-from precog.store import CorpusStore, Needles, write_atomically
+from precog.store import CorpusStore, write_atomically
 from precog.text.tokenizer import load_mistral_tokenizer
 
 SECRET = "The password of the vault under the old brewery is marmalade-seventeen-oyster, and only Ilse knows it."
-
-
-@given(
-    st.binary(max_size=300),
-    st.lists(st.tuples(st.integers(0, 300), st.integers(8, 40)), max_size=8),
-    st.binary(min_size=8, max_size=20),
-)
-def test_needles_are_found_where_they_are(data: bytes, places: list[tuple[int, int]], other: bytes) -> None:
-    inside = [data[start : start + size] for start, size in places]
-    strings = {text for text in [*inside, other] if len(text) >= 8 and text.strip(b"\0")}
-    assert Needles([*inside, other]).found_in(data) == {text for text in strings if text in data}
-
-
-def test_a_needle_across_two_blocks_of_a_file_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "big"
-    needle = b"needle in a haystack"
-    for offset in (1 << 20) - 1, (1 << 20) - 19, (1 << 20), 0:
-        data = bytearray(np.random.default_rng(0).bytes((1 << 20) + 100))
-        data[offset : offset + len(needle)] = needle
-        path.write_bytes(data)
-        found, size = Needles([needle, b"something else"]).found_in_file(path)
-        assert found == {needle}
-        assert size == len(data)
 
 
 def test_nothing_of_a_forgotten_document_is_left(tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder) -> None:

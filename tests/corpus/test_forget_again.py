@@ -52,7 +52,7 @@ def die(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["secret.txt", "whole"])
-@pytest.mark.parametrize("point", ["refresh_index", "scrub", "_told_apart", "search_folder"])
+@pytest.mark.parametrize("point", ["refresh_index", "scrub", "search_folder"])
 def test_killed_anywhere_it_is_finished_by_the_same_command(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, point: str, name: str
 ) -> None:

@@ -7,6 +7,7 @@ from precog.memory.deposit import deposit
 from precog.memory.forget import forget
 from precog.memory.recall import Recaller, refresh_index
 from precog.memory.selection import Selection
+from precog.memory.utterance import Utterance
 
 PAIRS = [(colour, place) for colour in ("red", "green", "blue", "grey") for place in ("station", "harbour", "library")]
 TEXTS = [
@@ -56,6 +57,51 @@ def test_the_search_finds_what_is_left_behind(tmp_path, backbone: TennsBackbone)
         report = forget(memory, list(memory.store.deposits(ids=[2])), proof=True)
         assert report.hits >= 2
         assert {path.rpartition("/")[2] for path in report.hit_files} == {"left.tmp", "note.txt"}
+
+
+MANY = [
+    f"Guest {n} of the {colour} room paid {n * 7919 % 10007} crowns, {n * 31 % 97} of them in coins."
+    for n, colour in enumerate(["red", "green", "blue", "grey", "white"] * 20)
+]
+
+
+def test_every_window_of_every_state_is_searched_for_however_many_deposits(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone, dial_a="3", dial_b="3") as memory:
+        deposit(memory, chunks(memory, said(*MANY)))
+        store, gone = memory.store, list(memory.store.deposits())[5:85]
+        keys = {entry.deposit_id: entry.keys for entry in store.iter_keys()}
+        middle = gone[40]
+        first, *_, last = store.states_of(middle.id)
+        assert first < last
+        state = store.read_state(middle.id, first).state.tobytes()
+        copies = {  # of one deposit of eighty: the last window, one in the middle, a key, a few words
+            "last.bin": state[-64:],
+            "middle.bin": store.read_state(middle.id).state.tobytes()[640:704],
+            "key.bin": keys[middle.id][0].tobytes(),
+            "words.txt": middle.info.text[-48:].encode(),
+        }
+        assert forget(memory, gone[:40], proof=True).hits == 0
+        for name, data in copies.items():
+            (tmp_path / "a" / name).write_bytes(b"odd" + data + b"!")
+        seen: list[tuple[int, int]] = []
+        report = forget(memory, gone[40:], proof=True, on_bytes=lambda done, total: seen.append((done, total)))
+        assert report.hits >= len(copies)
+        assert {path.rpartition("/")[2] for path in report.hit_files} == set(copies)
+        assert seen[-1] == (report.bytes_searched, report.bytes_searched)
+
+
+def test_a_state_that_another_deposit_shares_is_told_apart(tmp_path, backbone: TennsBackbone):
+    """Two that begin alike have the same state on the dial after a few tokens, and hardly a word in common."""
+    with open_memory(tmp_path / "m", backbone, dial_a="/4", dial_b="/4", alpha=1.0) as memory:
+        texts = ["Please go to the harbour and ask for the keys.", "Please go to the library with the grey umbrella."]
+        deposit(memory, chunks(memory, [Utterance(text, None, None) for text in texts]))
+        one, two = memory.store.read_state(1, 4), memory.store.read_state(2, 4)
+        assert one is not None
+        assert two is not None
+        assert one.state.tobytes() == two.state.tobytes()
+        report = forget(memory, list(memory.store.deposits(ids=[1])), proof=True)
+        assert report.hits == 0
+        assert report.searched_for > 100
 
 
 def test_everything_of_a_speaker_before_a_time(tmp_path, backbone: TennsBackbone):

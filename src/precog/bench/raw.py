@@ -1,6 +1,7 @@
 """The bare way to a record: the operating system's read of the same bytes, and nothing around it."""
 
 import os
+from collections.abc import Callable
 from types import TracebackType
 
 from precog.store import CorpusStore, Location
@@ -40,3 +41,24 @@ class RawReader:
         """Lets the operating system forget a record, so that the next read comes from the disk."""
         offset = self._layout.offset(location.slot)
         os.posix_fadvise(self.open(location), offset, self._layout.record_bytes, os.POSIX_FADV_DONTNEED)
+
+
+def bytes_read_by(call: Callable[[], object]) -> int | None:
+    """Bytes that a call has the operating system hand over, from disk or from memory; None where nobody counts."""
+    counts = []
+    for what in (lambda: None, call):  # the counter is read from a file, too
+        before = _bytes_read()
+        what()
+        after = _bytes_read()
+        if before is None or after is None:
+            return None
+        counts.append(after - before)
+    return counts[1] - counts[0]
+
+
+def _bytes_read() -> int | None:
+    try:
+        with open("/proc/self/io", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("rchar:"))
+    except (OSError, StopIteration, ValueError):
+        return None

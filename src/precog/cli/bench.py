@@ -12,8 +12,10 @@ from precog.backbones.protocol import Backbone
 from precog.backbones.registry import choose_device
 from precog.bench import decode as decode_bench
 from precog.bench import encode as encode_bench
+from precog.bench import forget as forget_bench
 from precog.bench import index as index_bench
 from precog.bench import scan as scan_bench
+from precog.bench import session as session_bench
 from precog.bench import store as store_bench
 from precog.bench import train as train_bench
 from precog.bench import ttft as ttft_bench
@@ -22,7 +24,7 @@ from precog.bench.packed import open_packed
 from precog.bench.result import Result, Value
 from precog.cli import options
 from precog.cli.output import err, human_bytes, human_seconds, out, print_json, shown
-from precog.cli.progress import RunProgress
+from precog.cli.progress import Counting, RunProgress
 from precog.config import resolve
 from precog.errors import UsageError
 
@@ -266,6 +268,69 @@ def train(
     with RunProgress() as progress:
         result = train_bench.bench_train(shape, place, sizes, quick=quick, say=_say, on_progress=progress)
     return _show(result, as_json=as_json)
+
+
+@app.command()
+def session(
+    deposits: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--deposits",
+            metavar="N",
+            help="Of the short history and, given again, of the long one.  \\[default: 10 and 100000]",
+            show_default=False,
+        ),
+    ] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Shape of the untrained model.")] = "tiny",
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    folder: Folder = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """The start of a session after a short history and a long one: time, and bytes read."""
+    settings = resolve({"device": device, "threads": threads, "encoder": encoder})
+    sizes = session_bench.sized(quick=quick, deposits=deposits)
+    backbone = open_backbone(f"random:{preset}", device=settings.device, threads=settings.threads or 1)
+    with Counting("writing deposits") as bar:
+        result = session_bench.bench_session(
+            backbone,
+            sizes,
+            encoder=settings.encoder,
+            folder=folder,
+            quick=quick,
+            say=_say,
+            on_deposits=bar.show,
+        )
+    return _show(result, check=check, as_json=as_json)
+
+
+@app.command()
+def forget(
+    deposits: Annotated[
+        int | None,
+        typer.Option("--deposits", metavar="N", help="That a memory holds.  \\[default: 5000]", show_default=False),
+    ] = None,
+    preset: Annotated[str, typer.Option(metavar="NAME", help="Shape of the untrained model.")] = "tiny",
+    encoder: options.Encoder = None,
+    device: options.Device = None,
+    threads: Threads = None,
+    folder: Folder = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """Forgetting with proof: that nothing is left in any byte, and how long it takes."""
+    settings = resolve({"device": device, "threads": threads, "encoder": encoder})
+    sizes = forget_bench.sized(quick=quick, num_deposits=deposits)
+    backbone = open_backbone(f"random:{preset}", device=settings.device, threads=settings.threads or 1)
+    with Counting("reading deposits") as bar:
+        result = forget_bench.bench_forget(
+            backbone, sizes, encoder=settings.encoder, folder=folder, quick=quick, say=_say, on_deposits=bar.show
+        )
+    return _show(result, check=check, as_json=as_json)
 
 
 @app.command()

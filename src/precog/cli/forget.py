@@ -6,6 +6,7 @@ import typer
 
 from precog.cli import options
 from precog.cli.output import human_bytes, out, print_json, shown
+from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.corpus.forget import forget_document
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -18,7 +19,8 @@ def forget(
 ) -> int:
     """Remove a document and prove that no byte of it is left."""
     settings = resolve({"corpus": corpus})
-    report = forget_document(settings.corpus_folder, document, load_mistral_tokenizer())
+    with Counting("searching") as bar:
+        report = forget_document(settings.corpus_folder, document, load_mistral_tokenizer(), bar.show)
     if as_json:
         print_json(report.to_json())
     else:

@@ -1,24 +1,29 @@
 """Forgetting a document, with a proof: every byte of the corpus folder is searched for what it said.
 
-Searched for are, of every chunk: windows of its text that together cover it, the same windows as token ids, its keys
-and its state. What another document says, too, stays in the corpus and is told apart as ``outside``.
+Searched for are, of every chunk: windows of its text that together cover it, the same windows as token ids, and every
+64-byte window of its keys and its state. What another document says, too, stays in the corpus and is told apart as
+``outside``.
 """
 
 import contextlib
 import difflib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import UInt8
 
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.errors import BusyError, DamagedCorpusError, DamagedStateError, InputError
 from precog.store import Chunk, CorpusStore, Document, Needles, search_folder
+from precog.store.proof import OnBytes
 from precog.text.sources import printable_path
 from precog.text.tokenizer import Tokenizer
 
 _WINDOW_TOKENS = 16
-_SAMPLE_BYTES = 64
 _KEY_DTYPES = ("<f4", "<f2")  # in the catalogue, and in the exact index
 
 
@@ -57,13 +62,16 @@ class ForgetReport:
         }
 
 
-def forget_document(corpus: Path, name: str, tokenizer: Tokenizer) -> ForgetReport:
+def forget_document(
+    corpus: Path, name: str, tokenizer: Tokenizer, on_bytes: OnBytes = lambda done, total: None
+) -> ForgetReport:
     """Removes a document and everything that came from it alone, then searches for it.
 
     Args:
         corpus: the folder.
         name: the document's source as ``precog list`` shows it, or its path.
         tokenizer: of the model that made the corpus.
+        on_bytes: told how far the search is.
 
     A run that was killed, or refused because a reader held the catalogue's log, is finished by the same command: the
     text is gone by then, so what is left to search for is the name.
@@ -75,21 +83,18 @@ def forget_document(corpus: Path, name: str, tokenizer: Tokenizer) -> ForgetRepo
     with CorpusStore.open(corpus, write=True) as store:
         rows = _rows(store, name)
         sources = list(dict.fromkeys(row.info.source for row in rows))
-        said, states = _traces(store, rows, tokenizer)
+        needles = _needles(store, name, rows, tokenizer)
         if rows:
             with store.batch() as batch:
                 batch.note_forgetting([name, *sources, *(source.rpartition("/")[2] for source in sources)])
                 for row in rows:
                     batch.delete_document(row.id)
-        else:
-            said.append(name.encode("utf-8", "surrogatepass"))
         try:
             refresh_index(store, settings_of(store).encoder_fingerprint)
         except DamagedCorpusError:  # of another document; the index files must not outlive this one
             store.drop_index()
         store.scrub()
-        needles, outside = _told_apart(store, said, states, tokenizer)
-    found = search_folder(corpus, needles)
+    found = search_folder(corpus, needles, lambda: _left(corpus, tokenizer), on_bytes)
     with contextlib.suppress(BusyError), CorpusStore.open(corpus, write=True) as store:
         store.settle_forgetting(name)
     return ForgetReport(
@@ -99,7 +104,7 @@ def forget_document(corpus: Path, name: str, tokenizer: Tokenizer) -> ForgetRepo
         found.searched_for,
         found.hits,
         found.hit_files,
-        outside,
+        [{"document": source, "windows": count} for source, count in found.also.items()],
     )
 
 
@@ -119,28 +124,41 @@ def _rows(store: CorpusStore, name: str) -> list[Document]:
     raise InputError("there is no such document in this corpus", given=name, hint=hint)
 
 
-def _traces(
-    store: CorpusStore, rows: list[Document], tokenizer: Tokenizer
-) -> tuple[list[bytes], dict[int, list[bytes]]]:
-    """What only exists because these documents were read: names, text, token ids and keys; and, by id, states."""
-    said = [row.info.source.encode("utf-8", "surrogatepass") for row in rows]
-    states: dict[int, list[bytes]] = {}
+def _needles(store: CorpusStore, name: str, rows: list[Document], tokenizer: Tokenizer) -> Needles:
+    """What only exists because these documents were read: names, text and token ids, keys and states."""
+    strings = [_utf8(row.info.source) for row in rows] or [_utf8(name)]
+    for chunk in _chunks(store, rows):
+        strings += _windows(chunk, tokenizer, store.layout.token_width)
+    states = (part for chunk in _chunks(store, rows) for part in _state(store, chunk))
+    return Needles(strings, chain(_keys(store, rows), states))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _chunks(store: CorpusStore, rows: Iterable[Document]) -> Iterator[Chunk]:
+    """Their chunks; what is damaged cannot be searched for, and goes all the same."""
     for row in rows:
         for chunk in store.checked_chunks_of(row.id):
-            # what is damaged cannot be searched for, and goes all the same
-            if isinstance(chunk, DamagedCorpusError):
-                continue
-            said += _windows(chunk, tokenizer, store.layout.token_width)
-            with contextlib.suppress(DamagedStateError, DamagedCorpusError):
-                state = store.read_state(chunk.id).state
-                middle = len(state) // 2
-                samples = (state[:_SAMPLE_BYTES], state[middle : middle + _SAMPLE_BYTES])
-                states[chunk.state_id] = [sample.tobytes() for sample in samples]
+            if not isinstance(chunk, DamagedCorpusError):
+                yield chunk
+
+
+def _keys(store: CorpusStore, rows: Iterable[Document]) -> Iterator[UInt8[np.ndarray, " n"]]:
+    for row in rows:
         for entry in store.checked_keys_of(row.id):
             if not isinstance(entry, DamagedCorpusError):
                 for width in _KEY_DTYPES:
-                    said += [vector.astype(width).tobytes()[:_SAMPLE_BYTES] for vector in entry.keys]
-    return said, states
+                    for vector in entry.keys.astype(width):
+                        yield vector.view(np.uint8)
+
+
+def _state(store: CorpusStore, chunk: Chunk) -> Iterator[UInt8[np.ndarray, " n"]]:
+    with contextlib.suppress(DamagedStateError, DamagedCorpusError):
+        record = store.read_state(chunk.id)
+        yield record.state
+        yield record.tau.view(np.uint8)
 
 
 def _windows(chunk: Chunk, tokenizer: Tokenizer, token_width: int) -> list[bytes]:
@@ -150,33 +168,23 @@ def _windows(chunk: Chunk, tokenizer: Tokenizer, token_width: int) -> list[bytes
     windows = []
     for start in range(0, len(ids), _WINDOW_TOKENS):
         part = slice(start, start + _WINDOW_TOKENS)
-        windows.append(text[spans[part][0][0] : spans[part][-1][1]].encode("utf-8", "surrogatepass"))
+        windows.append(_utf8(text[spans[part][0][0] : spans[part][-1][1]]))
         windows.append(np.array(ids[part], f"<u{token_width}").tobytes())
     return windows
 
 
-def _told_apart(
-    store: CorpusStore, said: list[bytes], states: dict[int, list[bytes]], tokenizer: Tokenizer
-) -> tuple[Needles, list[dict[str, object]]]:
-    """The byte strings that nothing else in the corpus accounts for, and which documents account for the others."""
-    needles = Needles(said)
-    elsewhere: set[bytes] = set()
-    outside: list[dict[str, object]] = []
-    for row in store.documents():
-        found = needles.found_in(row.info.source.encode("utf-8", "surrogatepass"))
-        for chunk in store.checked_chunks_of(row.id):
-            if isinstance(chunk, DamagedCorpusError):
-                continue
-            text = chunk.info.context + chunk.info.text
-            found |= needles.found_in(text.encode("utf-8", "surrogatepass"))
-            found |= needles.found_in(np.array(tokenizer.encode(text), f"<u{store.layout.token_width}").tobytes())
-            states.pop(chunk.state_id, None)
-        for entry in store.checked_keys_of(row.id):
-            if not isinstance(entry, DamagedCorpusError):
-                for width in _KEY_DTYPES:
-                    elsewhere |= needles.found_in(entry.keys.astype(width).tobytes())
-        if found:
-            outside.append({"document": row.info.source, "windows": len(found)})
-            elsewhere |= found
-    wanted = [text for text in said if text not in elsewhere]
-    return Needles([*wanted, *(sample for samples in states.values() for sample in samples)]), outside
+def _left(corpus: Path, tokenizer: Tokenizer) -> Iterator[tuple[str, npt.NDArray[np.generic] | bytes]]:
+    """All that stays in the corpus, and of which document it is."""
+    with CorpusStore.open(corpus) as store:
+        rows = list(store.documents())
+        for row in rows:
+            name = row.info.source
+            yield name, _utf8(name)
+            for chunk in _chunks(store, [row]):
+                text = chunk.info.context + chunk.info.text
+                yield name, _utf8(text)
+                yield name, np.array(tokenizer.encode(text), f"<u{store.layout.token_width}")
+                for part in _state(store, chunk):
+                    yield "", part
+        for vector in _keys(store, rows):
+            yield "", vector

@@ -23,17 +23,19 @@ _POOLING_KEYS: dict[str, Pooling] = {
 _SHAPE = "a folder with onnx/model.onnx and tokenizer.json, or an ONNX file beside its tokenizer.json"
 
 
-def load_encoder(spec: str | None = None, *, num_threads: int = 1) -> Encoder:
+def load_encoder(spec: str | Encoder | None = None, *, num_threads: int = 1) -> Encoder:
     """Loads an encoder from the disk; nothing is ever downloaded.
 
     Args:
         spec: None for the default; a sentence-transformers folder; an ONNX file; or a hub id whose files are already
-            in the local Hugging Face cache.
+            in the local Hugging Face cache; an encoder that is open already is returned as it is.
         num_threads: for onnxruntime. On a busy machine a second thread makes the slowest queries much slower.
 
     Raises:
         EncoderError: nothing usable there.
     """
+    if spec is not None and not isinstance(spec, str):
+        return spec
     files = _minilm_files() if spec is None else _files_of(spec)
     return OnnxEncoder(files, num_threads=num_threads)
 

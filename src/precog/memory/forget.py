@@ -5,27 +5,28 @@ what is left, bit-equal to one that never saw them, ERRATA 14), a fit that has r
 (made again on what is left, and every deposit routed by them), the index.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import UInt8
 
-from precog.errors import DamagedStateError
+from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.memory.opened import OpenMemory
 from precog.memory.purge import UNREACHABLE
 from precog.memory.recall import refresh_index
 from precog.memory.remake import without
 from precog.memory.reroute import refold_groups
-from precog.store import Needles, search_folder
+from precog.store import Needles, Record, search_folder
 from precog.store.memory import Deposit, Group
-from precog.store.needles import MIN_BYTES
+from precog.store.proof import OnBytes
 
-_WINDOW_BYTES = 64
 _WORDS_CHARS = 48
-_WHOLE_STATES = 64
-"""Of so many deposits every window of their states is searched for; of more, some windows of each."""
-_SAMPLED_WINDOWS = 16
+_WORDS_TOKENS = 16
+_KEY_DTYPES = ("<f4", "<f2")  # in the catalogue, and in the index
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,20 @@ class Forgotten:
         }
 
 
-def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgotten:
+def forget(
+    memory: OpenMemory,
+    deposits: list[Deposit],
+    *,
+    proof: bool,
+    on_bytes: OnBytes = lambda done, total: None,
+) -> Forgotten:
     """Forget deposits and all that was made of them, and search for it.
 
     Args:
         memory: open to write.
         deposits: of it.
-        proof: search every file of the memory.
+        proof: search every file of the memory for every window of their texts, keys and states, however many.
+        on_bytes: told how far the search is.
 
     Raises:
         BusyError: a reader still holds what was deleted; the next writer goes on.
@@ -86,7 +94,7 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
     """
     store = memory.store
     ids = [deposit.id for deposit in deposits]
-    said, states = (_said(memory, deposits), _states(memory, deposits)) if proof and ids else (set(), set())
+    needles = _needles(memory, deposits if proof else [])
     with store.batch() as batch:
         made = without(memory, batch, deposits)
         rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
@@ -99,8 +107,7 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
     report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped))
     if not proof:
         return report
-    needles, also = _told_apart(memory, said, states)
-    found = search_folder(store.path, needles)
+    found = search_folder(store.path, needles, lambda: _left(memory), on_bytes)
     return replace(
         report,
         files_searched=found.files_searched,
@@ -108,74 +115,87 @@ def forget(memory: OpenMemory, deposits: list[Deposit], *, proof: bool) -> Forgo
         searched_for=found.searched_for,
         hits=found.hits,
         hit_files=found.hit_files,
-        outside=[*also, *UNREACHABLE],
+        outside=[*found.also, *UNREACHABLE],
     )
 
 
-def _said(memory: OpenMemory, deposits: Iterable[Deposit]) -> set[bytes]:
-    """What they said, in windows that cover it, as text and as token ids; and their keys."""
-    width = f"<u{memory.store.layout.token_width}"
-    said: set[bytes] = set()
-    ids = []
-    for deposit in deposits:
-        ids.append(deposit.id)
-        info = deposit.info
-        for text in (info.text, info.header + info.text, info.key_text):
-            said |= {text[at : at + _WORDS_CHARS].encode() for at in range(0, len(text), _WORDS_CHARS)}
-        tokens = np.array(memory.backbone.tokenizer.encode(info.header + info.text), width)
-        said |= {tokens[at : at + 16].tobytes() for at in range(0, len(tokens), 16)}
-    for entry in memory.store.iter_keys(ids):
-        for dtype in ("<f4", "<f2"):  # in the catalogue, and in the index
-            said |= {vector.astype(dtype).tobytes()[:_WINDOW_BYTES] for vector in entry.keys}
-    return {text for text in said if len(text) >= MIN_BYTES}
+def _needles(memory: OpenMemory, deposits: list[Deposit]) -> Needles:
+    """All that they left: what they said as text and as token ids, and every window of their keys and states."""
+    strings = {window for deposit in deposits for window in _said(memory, deposit)}
+    return Needles(strings, chain(_keys(memory, deposits), _states(memory, deposits)))
 
 
-def _states(memory: OpenMemory, deposits: list[Deposit]) -> set[bytes]:
-    """Windows of their states at every position of the dial, and of the semantic states that have read them."""
-    store = memory.store
-    windows: set[bytes] = set()
+def _said(memory: OpenMemory, deposit: Deposit) -> Iterator[bytes]:
+    info = deposit.info
+    for text in (info.text, info.header + info.text, info.key_text):
+        for at in _cover(len(text), _WORDS_CHARS):
+            yield _utf8(text[at : at + _WORDS_CHARS])
+    tokens = _tokens(memory, deposit)
+    for at in _cover(len(tokens), _WORDS_TOKENS):
+        yield tokens[at : at + _WORDS_TOKENS].tobytes()
+
+
+def _cover(length: int, size: int) -> list[int]:
+    """Where windows begin that together cover something; the last one ends where it ends."""
+    return [*range(0, length - size, size), max(0, length - size)]
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _tokens(memory: OpenMemory, deposit: Deposit) -> npt.NDArray[np.unsignedinteger]:
+    ids = memory.backbone.tokenizer.encode(deposit.info.header + deposit.info.text)
+    return np.array(ids, f"<u{memory.store.layout.token_width}")
+
+
+def _keys(memory: OpenMemory, deposits: list[Deposit]) -> Iterator[UInt8[np.ndarray, " n"]]:
+    for entry in memory.store.iter_keys([deposit.id for deposit in deposits]):
+        for dtype in _KEY_DTYPES:
+            for vector in entry.keys.astype(dtype):
+                yield vector.view(np.uint8)
+
+
+def _states(memory: OpenMemory, deposits: list[Deposit]) -> Iterator[UInt8[np.ndarray, " n"]]:
+    """Their states at every position of the dial, and the semantic states that have read them."""
     for deposit in deposits:
-        for position in store.states_of(deposit.id):
-            try:
-                record = store.read_state(deposit.id, position)
-            except DamagedStateError:  # what is damaged cannot be searched for, and goes all the same
-                continue
-            if record is not None:
-                windows |= _windows(record.state, whole=len(deposits) <= _WHOLE_STATES)
-    for group in {deposit.info.group for deposit in deposits}:
-        semantic = store.semantic(*group)
+        # what is damaged cannot be searched for, and goes all the same
+        for record in _records(memory, deposit):
+            yield record.state
+            yield record.tau.view(np.uint8)
+    for group in sorted({deposit.info.group for deposit in deposits}):
+        semantic = memory.store.semantic(*group)
         if semantic is not None:
-            windows |= _windows(semantic.recurrent.view(np.uint8), whole=True)
-    return windows
+            yield semantic.recurrent.view(np.uint8)
+            yield semantic.decay_time.view(np.uint8)
 
 
-def _windows(data: UInt8[np.ndarray, " n"], *, whole: bool) -> set[bytes]:
-    starts = range(0, len(data) - _WINDOW_BYTES + 1, _WINDOW_BYTES)
-    step = 1 if whole else max(1, len(starts) // _SAMPLED_WINDOWS)
-    return {data[at : at + _WINDOW_BYTES].tobytes() for at in starts[::step]}
+def _records(memory: OpenMemory, deposit: Deposit) -> Iterator[Record]:
+    for position in memory.store.states_of(deposit.id):
+        with contextlib.suppress(DamagedStateError, DamagedCorpusError):
+            record = memory.store.read_state(deposit.id, position)
+            if record is not None:
+                yield record
 
 
-def _told_apart(memory: OpenMemory, said: set[bytes], states: set[bytes]) -> tuple[Needles, list[str]]:
-    """The byte strings that nothing else in the memory accounts for, and which deposits account for the others."""
+def _left(memory: OpenMemory) -> Iterator[tuple[str, npt.NDArray[np.generic] | bytes]]:
+    """All that stays in the memory, and whose it is."""
     store = memory.store
-    words, windows = Needles(said), Needles(states)
-    elsewhere: set[bytes] = set()
-    also: list[str] = []
-    width = f"<u{store.layout.token_width}"
-    for deposit in store.deposits():
+    for deposit in store.checked_deposits():
+        if isinstance(deposit, DamagedCorpusError):
+            continue
+        name = f"deposit {deposit.id} says some of the same"
         info = deposit.info
-        found: set[bytes] = set()
         for text in (info.header + info.text, info.key_text):
-            found |= words.found_in(text.encode())
-        found |= words.found_in(np.array(memory.backbone.tokenizer.encode(info.header + info.text), width).tobytes())
-        if found:
-            also.append(f"deposit {deposit.id} says some of the same")
-            elsewhere |= found
-            for position in store.states_of(deposit.id):
-                record = store.read_state(deposit.id, position)
-                if record is not None:
-                    elsewhere |= windows.found_in(record.state.tobytes())
+            yield name, _utf8(text)
+        yield name, _tokens(memory, deposit)
+        for record in _records(memory, deposit):
+            yield name, record.state
+            yield "", record.tau
     for entry in store.iter_keys():
-        for dtype in ("<f4", "<f2"):
-            elsewhere |= words.found_in(entry.keys.astype(dtype).tobytes())
-    return Needles((said | states) - elsewhere), also
+        for dtype in _KEY_DTYPES:
+            yield "", entry.keys.astype(dtype)
+    for semantic in store.semantic_states():
+        if not isinstance(semantic, DamagedCorpusError):
+            yield "", semantic.recurrent
+            yield "", semantic.decay_time

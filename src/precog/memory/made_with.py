@@ -37,8 +37,7 @@ def encoder_of(settings: MemorySettings, chosen: str | Encoder | None = None) ->
     Raises:
         EncoderError: it is not the encoder that made the keys.
     """
-    named = chosen or settings.encoder or None
-    encoder = load_encoder(named) if named is None or isinstance(named, str) else named
+    encoder = load_encoder(chosen or settings.encoder or None)
     hint = "use the encoder that made them, or make new keys: precog memory reindex --user USER --encoder …"
     check_encoder("memory", settings.encoder_fingerprint, settings.encoder, encoder, hint)
     return encoder

@@ -19,7 +19,7 @@ from precog.store.memory import MemoryStore, StoredPrototypes
 def first_settings(
     model: ModelChoice,
     backbone: Backbone,
-    encoder_spec: str | None,
+    chosen: str | Encoder | None,
     encoder: Encoder,
     wanted: Mapping[str, object] | None = None,
 ) -> MemorySettings:
@@ -29,7 +29,7 @@ def first_settings(
         UsageError: a setting is out of range.
     """
     given = {key: value for key, value in (wanted or {}).items() if value is not None}
-    settings = MemorySettings(str(model.folder()), encoder_spec or "", encoder.fingerprint)
+    settings = MemorySettings(str(model.folder()), chosen if isinstance(chosen, str) else "", encoder.fingerprint)
     return replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
 
 
@@ -78,7 +78,7 @@ class OpenMemory:
         folder: Path,
         model: ModelChoice,
         *,
-        encoder: str | None = None,
+        encoder: str | Encoder | None = None,
         wanted: Mapping[str, object] | None = None,
         create: bool = False,
         keeps_prototypes: bool = True,
@@ -89,7 +89,7 @@ class OpenMemory:
         Args:
             folder: of the user.
             model: that was chosen.
-            encoder: that was named.
+            encoder: that was named, or is open already.
             wanted: settings of `MemorySettings` that a command line names.
             create: make the memory.
             keeps_prototypes: unless whoever opens it replaces them: then the seeds' are at hand, and those that are

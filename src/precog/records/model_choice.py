@@ -16,24 +16,30 @@ class ModelChoice:
         name: folder or installed name.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         threads: CPU threads.
+        loaded: a model that is open already: it is the one, whatever else is said.
     """
 
     name: str | None = None
     device: str = "auto"
     threads: int | None = None
+    loaded: Backbone | None = None
 
     def load(self, encode_mode: str) -> Backbone:
         """Opens the model."""
+        if self.loaded is not None:
+            return self.loaded
         return load_backbone(self.name, encode_mode=encode_mode, device=self.device, threads=self.threads)
 
     def folder(self) -> Path:
-        """Where the model is."""
+        """Where the model is; its name where it was handed over open."""
+        if self.loaded is not None and self.name is None:
+            return Path(self.loaded.card.name)
         return find_model(self.name)
 
     def open(self, made_by: str, encode_mode: str) -> Backbone:
         """The model that was chosen, else the one that made the states, else the installed one."""
         choice = self
-        if choice.name is None:
+        if choice.name is None and choice.loaded is None:
             try:
                 found = find_model(made_by)
             except ModelError:

@@ -51,7 +51,7 @@ class MemorySide:
         prototypes: that it routes by now, or would.
     """
 
-    def __init__(self, folder: Path, model: ModelChoice, encoder: str | None) -> None:
+    def __init__(self, folder: Path, model: ModelChoice, encoder: str | Encoder | None) -> None:
         """Opens what is there.
 
         Raises:

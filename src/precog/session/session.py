@@ -94,7 +94,7 @@ class Session:
         folder: Path,
         *,
         model: ModelChoice,
-        encoder: str | None = None,
+        encoder: str | Encoder | None = None,
         corpus: Path | None = None,
         options: SessionOptions | None = None,
         started_sec: float | None = None,
@@ -104,7 +104,7 @@ class Session:
         Args:
             folder: of the user's memory; it is made when there is something to keep.
             model: that was chosen.
-            encoder: that was named.
+            encoder: that was named, or is open already.
             corpus: its folder; None to talk without one.
             options: how to answer.
             started_sec: ``time.perf_counter()`` when the user began to wait.
@@ -151,6 +151,11 @@ class Session:
         if self._searcher is not None:
             self._searcher.close()
         self.memory.close()
+
+    @property
+    def semantic(self) -> State | None:
+        """The semantic state that lies under what is retrieved; None where the sub-cluster has none."""
+        return self._semantic
 
     def begin(self, opening: str) -> Start:
         """Route the opening utterance and take up the semantic state of its sub-cluster: one row, one state."""

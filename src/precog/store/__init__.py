@@ -4,7 +4,8 @@ from precog.store.batch import Batch
 from precog.store.corpus_store import CorpusStore
 from precog.store.folder import write_atomically
 from precog.store.layout import RecordLayout
-from precog.store.needles import Needles, SearchReport, search_folder
+from precog.store.needles import Needles
+from precog.store.proof import SearchReport, search_folder
 from precog.store.record import Location, Record, content_hash
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, StoreSize
 

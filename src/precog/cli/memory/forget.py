@@ -6,6 +6,7 @@ import typer
 
 from precog.cli import options
 from precog.cli.output import counted, human_bytes, out, print_json, shown
+from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.memory.moment import parse_time
 from precog.memory.place import existing_folder
@@ -49,7 +50,9 @@ def forget(
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
         recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
-        report = forget_deposits(memory, selection.find(memory.store, recaller), proof=proof)
+        chosen = selection.find(memory.store, recaller)
+        with Counting("searching") as bar:
+            report = forget_deposits(memory, chosen, proof=proof, on_bytes=bar.show)
     if as_json:
         print_json(report.to_json())
         return 1 if report.hits else 0

@@ -59,13 +59,17 @@ class DerivedRows(Database):
         """Removes every semantic state."""
         self._run("DELETE FROM semantic")
 
+    def has_prototypes(self) -> bool:
+        """Whether there is a row of prototypes."""
+        return self._one("SELECT id FROM prototypes WHERE id = 1") is not None
+
     def prototypes(self) -> StoredPrototypes | None:
         """The prototypes.
 
         Raises:
             DamagedCorpusError: they are not what was written.
         """
-        row = self._one("SELECT text, members, seal FROM prototypes")
+        row = self._one("SELECT text, members, seal FROM prototypes WHERE id = 1")
         return None if row is None else prototypes_of(row)
 
     def put_prototypes(self, prototypes: StoredPrototypes) -> None:

@@ -147,6 +147,11 @@ class MemoryReader(FolderReader):
         """The sub-clusters that hold a deposit, and how many, by counters that are kept."""
         return self._catalogue.groups()
 
+    @property
+    def has_prototypes(self) -> bool:
+        """Whether prototypes are stored, damaged ones included."""
+        return self._catalogue.has_prototypes()
+
     def prototypes(self) -> StoredPrototypes | None:
         """The prototypes, if they were stored.
 
