@@ -103,7 +103,7 @@ class Session:
         self._has_remembered = False
         self._store = MemoryStore.open(folder)
         try:
-            self._recaller = Recaller(self._store, self._encoder, self._prototypes)
+            self._recaller = Recaller(self._store, self._encoder)
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
             self._semantic: State | None = None
             self._semantic_generation = -1

@@ -47,7 +47,7 @@ def forget(
     )
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        recaller = Recaller(memory.store, memory.encoder)
         report = forget_deposits(memory, selection.find(memory.store, recaller), proof=proof)
     if as_json:
         print_json(report.to_json())
