@@ -100,10 +100,10 @@ def test_the_budget_is_kept(tmp_path_factory, backbone: TennsBackbone, records: 
 
 
 def test_a_long_turn_is_deposited_in_parts(tmp_path, backbone: TennsBackbone):
-    with open_memory(tmp_path / "m", backbone, chunk_tokens=80) as memory:
+    with open_memory(tmp_path / "m", backbone, chunk_tokens=96) as memory:
         done = deposit(memory, chunks(memory, said(" ".join(FACTS * 4))))
         assert len(done.ids) > 3
-        assert all(entry.info.num_tokens <= 80 for entry in memory.store.deposits())
+        assert all(entry.info.num_tokens <= 96 for entry in memory.store.deposits())
 
 
 def test_probing_searches_a_part(tmp_path, backbone: TennsBackbone):
