@@ -40,7 +40,7 @@ def test_answers_and_tables(run: Run, data: Path, model: Path, tmp_path: Path) -
     samples = tmp_path / "said.jsonl"
     ended = run(
         "eval", "locomo", "--data", data, "--model", model, "--probes", "1", "--prototypes", "seeds",
-        "--keys", "key,speaker", "--answers", 5, "--samples", samples,
+        "--keys", "memory,speaker", "--answers", 5, "--samples", samples,
     )  # fmt: skip
     assert ended.status == 0
     assert "2 questions with evidence, 3 turns" in ended.out

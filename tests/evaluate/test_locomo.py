@@ -17,6 +17,7 @@ from precog.evaluate.locomo_answers import answers_of, locomo_f1, sample_answere
 from precog.evaluate.locomo_retrieval import KEY_TEXTS, CachedKeys, Conversation, Routed, conversation_of
 from precog.evaluate.stemming import stem
 from precog.memory.domains import read_seeds
+from precog.memory.preceding import Said
 from precog.memory.prototypes import from_seeds
 from precog.memory.transcript import LocomoQuestion
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -67,7 +68,7 @@ def data(path: Path) -> Locomo:
 
 @pytest.fixture(scope="module")
 def talk(data: Locomo) -> Conversation:
-    return conversation_of("conv-1", data.chunks["conv-1"], CountingEncoder().encode_passages, "key")
+    return conversation_of("conv-1", data.chunks["conv-1"], CountingEncoder().encode_passages, "memory")
 
 
 def test_a_part_that_is_everything_is_searched_as_the_whole(talk: Conversation) -> None:
@@ -98,17 +99,17 @@ def test_a_part_alone_is_seen_and_words_bring_in_more(talk: Conversation, chosen
 def test_sub_clusters_part_a_conversation(talk: Conversation) -> None:
     routed = Routed.of(talk, from_seeds(read_seeds(), CountingEncoder()), temperature=0.12, threshold=0.2)
     key = CountingEncoder().encode_query("the rent of the flat")
-    words = talk.index.lexical.scores("rent flat")
+    worded = talk.index.by_words("the dentist", 10)
     for by in PROBE_BY:
-        ranked = routed.ranked(key, by, words)
-        assert sorted(ranked) == sorted(routed.rows)
-        assert routed.part(ranked).tolist() == list(range(len(TALK)))
-    assert 2 in routed.part(routed.ranked(-key, "words", words)[:1])  # no member is near: words alone decide
-    assert routed.part([]).tolist() == []
+        ranked = routed.ranked(key, by, worded)
+        assert sorted(ranked) == sorted(routed.groups.members)
+        assert routed.groups.part(ranked).tolist() == list(range(len(TALK)))
+    assert 5 in routed.groups.part(routed.ranked(-key, "words", worded)[:1])  # no member is near: words alone decide
+    assert routed.groups.part([]).tolist() == []
 
 
 def test_recall_counts_evidence_turns(data: Locomo) -> None:
-    report = json.loads(json.dumps(recall_of(data, CountingEncoder(), LocomoSettings((1, 40), ("key", "previous")))))
+    report = json.loads(json.dumps(recall_of(data, CountingEncoder(), LocomoSettings((1, 40), ("memory", "own")))))
     rows = {row["name"]: row for row in report["rows"]}
     assert len(data.with_evidence) == 5
     flat = rows["flat hybrid"]
@@ -125,8 +126,8 @@ def test_recall_counts_evidence_turns(data: Locomo) -> None:
             assert many["recall"] == rows["flat dense"]["recall"]
             assert rows[f"{kind}, 40 by {by}, hybrid"]["recall"] == flat["recall"]
             assert few["recall"]["5"] <= many["recall"]["10"]
-    assert report["keys"]["key"]["hybrid"]["recall"] == flat["recall"]
-    assert set(report["keys"]) == {"key", "previous"}
+    assert report["keys"]["memory"]["hybrid"]["recall"] == flat["recall"]
+    assert set(report["keys"]) == {"memory", "own"}
 
 
 def row(probes: int, search: str, recall: float, fraction: float) -> tuple[Row, dict[str, object]]:
@@ -159,16 +160,17 @@ def test_the_verdict_is_of_what_searches_half_at_most() -> None:
 
 def test_key_texts_say_more_or_less(data: Locomo) -> None:
     chunks = data.chunks["conv-1"]
-    said = {name: (meant(chunks[0], None), words(chunks[1], chunks[0])) for name, (meant, words) in KEY_TEXTS.items()}
-    assert said["key"][0] == f"Ana: {TALK[0][1]} (yesterday: 7 May 2023)"
+    first = Said.of_chunk(chunks[0])
+    said = {name: (meant(chunks[0], None), words(chunks[1], first)) for name, (meant, words) in KEY_TEXTS.items()}
+    assert said["own"][0] == f"Ana: {TALK[0][1]} (yesterday: 7 May 2023)"
     assert said["text"][0] == TALK[0][1]
     assert said["speaker"][0] == f"Ana: {TALK[0][1]}"
     assert said["day"][0].endswith("(yesterday: 7 May 2023) (8 May 2023)")
-    assert said["previous"][0] == said["key"][0]
-    assert said["previous"][1] == f"{said['key'][0]}\n{said['key'][1]}"
-    assert said["previous-meaning"][1] == said["key"][1]
-    assert said["previous-words"] == (said["key"][0], said["previous"][1])
-    assert said["day-words"][0] == said["key"][0]
+    assert said["before"][0] == said["own"][0]
+    assert said["before"][1] == f"{said['own'][0]}\n{said['own'][1]}"
+    assert said["before-meaning"][1] == said["own"][1]
+    assert said["memory"] == (said["own"][0], said["before"][1])
+    assert said["day-words"][0] == said["own"][0]
 
 
 def test_texts_are_encoded_once() -> None:
@@ -183,7 +185,7 @@ def test_texts_are_encoded_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"probes": (2, 1)}, {"probes": (0,)}, {"keys": ("key", "key")}, {"keys": ()}, {"prototypes": ("none",)}]
+    "wrong", [{"probes": (2, 1)}, {"probes": (0,)}, {"keys": ("own", "own")}, {"keys": ()}, {"prototypes": ("none",)}]
 )
 def test_settings_out_of_range(wrong: dict[str, tuple[int, ...]]) -> None:
     with pytest.raises(UsageError):

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -120,6 +121,8 @@ def test_dense_search_is_the_best_window_of_each_chunk(ids):
         np.testing.assert_allclose(
             index.scores_of(key, wanted.tolist()), [expected.get(i, -1.0) for i in wanted.tolist()], atol=1e-3
         )
+        for part in (wanted, wanted[1::2], wanted[:0], wanted[-1:]):
+            np.testing.assert_allclose(index.part_scores(key, part), index.scores_of(key, part.tolist()), rtol=1e-5)
 
 
 def test_chunks_of_many_windows_do_not_crowd_others_out():
@@ -207,6 +210,52 @@ def test_words_find_what_meaning_misses_and_the_other_way_round():
     index = HybridIndex.build(source_of(range(1, 200)))
     assert index.search("only77", query_key(3), 1)[0].chunk_id == 77
     assert index.search("unheard", keys_of(55)[0], 1)[0].chunk_id == 55
+
+
+def test_a_part_is_searched_by_itself():
+    index = HybridIndex.build(source_of([*range(1, 60), 99]))
+    for seed in range(5):
+        query, key = f"alpha beta only{seed + 20}", query_key(seed)
+        worded = index.by_words(query, 8)
+        whole = index.search_part(worded, key, 8, index.lexical.chunk_ids)
+        assert [hit.chunk_id for hit in whole] == [hit.chunk_id for hit in index.search(query, key, 8)]
+        part = np.array([2, 3, 5, 21, 40, 99])
+        alone = HybridIndex.build(source_of(part.tolist()))
+        found = index.search_part(worded, key, 8, np.append(part, 1000))
+        assert {hit.chunk_id for hit in found} == {*part.tolist(), 1000}
+        assert found[-1].score == 0
+        dense = {hit.chunk_id: hit.dense for hit in alone.search("", key, 8)}
+        words = dict(zip(index.lexical.chunk_ids.tolist(), index.lexical.scores(query).tolist(), strict=True))
+        most, most_words = max(dense.values()), max(words[number] for number in part.tolist())
+        for hit in found[:-1]:
+            expected = max(dense[hit.chunk_id], 0) / most / 2 + words[hit.chunk_id] / most_words / 2
+            assert hit.score == pytest.approx(expected, abs=1e-3)
+    assert index.search_part(worded, key, 8, part[:0]) == []
+
+
+def neighbours_of(ids, generation):
+    """Texts that hold the words of the chunk before, too."""
+    ids = sorted(ids)
+
+    def texts(wanted):
+        pairs = [(i, f"{text_of(last) if last else ''} {text_of(i)}") for last, i in zip([0, *ids], ids, strict=False)]
+        return pairs if wanted is None else [pair for pair in pairs if pair[0] in set(wanted)]
+
+    def followers(changed):
+        return {next((i for i in ids if i > gone), None) for gone in changed} - {None}
+
+    return replace(source_of(ids, generation), texts=texts, followers=followers)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=st.sets(st.integers(1, 12)), after=st.sets(st.integers(1, 12)))
+def test_words_of_neighbours_come_and_go_with_them(tmp_path, before, after):
+    HybridIndex.build(neighbours_of(before, 1)).save(tmp_path, generation=1, tag="encoder")
+    now = neighbours_of(after, 2)
+    updated, _ = HybridIndex.open(tmp_path, now)
+    updated.lexical.save(tmp_path / "updated", generation=2, tag="encoder")
+    HybridIndex.build(now).lexical.save(tmp_path / "built", generation=2, tag="encoder")
+    assert (tmp_path / "updated").read_bytes() == (tmp_path / "built").read_bytes()
 
 
 def same_answers(first, second):

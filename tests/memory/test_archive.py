@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,21 @@ def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(json.dumps({}).encode(), mtime=0)[:-4])
     with pytest.raises(InputError, match="cannot be read"):
         read_archive(tmp_path / "a.gz")
+
+
+def test_a_header_of_an_older_release_stays_as_it_was_read(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        (chunk,) = chunks(memory, said(TEXTS[0]))
+        old = "[2026-05-04T09:00:00+00:00 | Ana] "
+        assert chunk.header == f"{old}On 4 May 2026, Ana said (yesterday: 3 May 2026): "
+        (number,) = deposit(memory, [replace(chunk, header=old)]).ids
+        assert deposit(memory, [chunk]).ids == (number,)
+        export(memory.store, tmp_path / "a.jsonl")
+        before = rows(memory)
+        assert [entry.info.header for entry in memory.store.deposits()] == [old]
+        record = memory.store.read_state(number)
+        assert memory.backbone.tokenizer.decode(record.token_ids.tolist()) == old + TEXTS[0]
+    with open_memory(tmp_path / "b", backbone) as memory:
+        import_archive(memory, read_archive(tmp_path / "a.jsonl"))
+        assert rows(memory) == before
+        assert deposit(memory, [chunk]).num_duplicates == 1

@@ -25,7 +25,7 @@ def test_what_was_said_comes_back_first(tmp_path, backbone: TennsBackbone):
     with open_memory(tmp_path / "m", backbone) as memory:
         done = deposit(memory, chunks(memory, said(*FACTS)))
         assert done.ids == (1, 2, 3, 4, 5)
-        found = Recaller(memory.store, memory.encoder, memory.prototypes).recall("the boiler pressure", 2)
+        found = Recaller(memory.store, memory.encoder).recall("the boiler pressure", 2)
         assert found.evidence[0].deposit.info.text == FACTS[2]
         assert found.fraction_searched == 1.0
 
@@ -100,16 +100,16 @@ def test_the_budget_is_kept(tmp_path_factory, backbone: TennsBackbone, records: 
 
 
 def test_a_long_turn_is_deposited_in_parts(tmp_path, backbone: TennsBackbone):
-    with open_memory(tmp_path / "m", backbone, chunk_tokens=80) as memory:
+    with open_memory(tmp_path / "m", backbone, chunk_tokens=96) as memory:
         done = deposit(memory, chunks(memory, said(" ".join(FACTS * 4))))
         assert len(done.ids) > 3
-        assert all(entry.info.num_tokens <= 80 for entry in memory.store.deposits())
+        assert all(entry.info.num_tokens <= 96 for entry in memory.store.deposits())
 
 
 def test_probing_searches_a_part(tmp_path, backbone: TennsBackbone):
     with open_memory(tmp_path / "m", backbone) as memory:
         deposit(memory, chunks(memory, said(*FACTS)))
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        recaller = Recaller(memory.store, memory.encoder)
         groups = len(memory.store.subclusters())
         assert groups > 1
         one = recaller.recall(FACTS[0], 5, probes=1)
@@ -130,7 +130,7 @@ def test_nothing_crosses_between_users(tmp_path_factory, backbone: TennsBackbone
             deposit(memory, chunks(memory, said(f"{user}: {text}", speaker=user)))
     for user in {user for user, _ in turns}:
         with open_memory(memory_folder(home, user), backbone) as memory:
-            recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+            recaller = Recaller(memory.store, memory.encoder)
             mine = {f"{user}: {text}" for who, text in turns if who == user}
             for _, text in turns:
                 assert {entry.deposit.info.text for entry in recaller.recall(text, 10).evidence} <= mine

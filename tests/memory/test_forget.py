@@ -45,7 +45,7 @@ def test_what_is_left_is_bit_equal_to_a_memory_that_never_saw_it(tmp_path, backb
         assert report.searched_for > 5
         assert semantic_bytes(memory) == semantic_bytes(never)
         assert gone.encode() not in b"".join(p.read_bytes() for p in (tmp_path / "a").rglob("*") if p.is_file())
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        recaller = Recaller(memory.store, memory.encoder)
         assert gone not in {entry.deposit.info.text for entry in recaller.recall(gone, 20).evidence}
 
 
@@ -107,7 +107,7 @@ def test_a_state_that_another_deposit_shares_is_told_apart(tmp_path, backbone: T
 def test_everything_of_a_speaker_before_a_time(tmp_path, backbone: TennsBackbone):
     with open_memory(tmp_path / "m", backbone) as memory:
         deposit(memory, chunks(memory, [*said(*TEXTS[:3]), *said(*TEXTS[3:6], speaker="Ben")]))
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        recaller = Recaller(memory.store, memory.encoder)
         second = memory.store.deposit(2).info.time
         chosen = Selection(speaker="Ana", before=second).find(memory.store, recaller)
         assert [entry.id for entry in chosen] == [1]
@@ -119,7 +119,7 @@ def test_everything_of_a_speaker_before_a_time(tmp_path, backbone: TennsBackbone
 
 def test_all_of_it(tmp_path, backbone: TennsBackbone):
     with fill(tmp_path / "a", backbone, TEXTS) as memory:
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        recaller = Recaller(memory.store, memory.encoder)
         report = forget(memory, Selection(everything=True).find(memory.store, recaller), proof=True)
         assert len(report.ids) == len(TEXTS)
         assert report.hits == 0

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from precog.errors import UsageError
 from precog.memory.chunking import MIN_CHUNK_TOKENS, MemoryChunk, chunks_of
-from precog.memory.header import fitting_header, header_of
+from precog.memory.header import dated_header, fitting_header, header_of
+from precog.memory.moment import resolve
 from precog.memory.utterance import Utterance
 from precog.text.tokenizer import MistralTokenizer
 
@@ -29,16 +30,20 @@ def chunks(*utterances: Utterance, max_tokens: int = MIN_CHUNK_TOKENS) -> list[M
 @pytest.mark.parametrize(
     ("utterance", "header"),
     [
-        (Utterance("x", TIME, "Caroline", "Oslo"), "[2023-05-08T13:56:00+00:00 | Caroline | Oslo] "),
-        (Utterance("x", TIME), "[2023-05-08T13:56:00+00:00] "),
-        (Utterance("x", TIME, place="Oslo"), "[2023-05-08T13:56:00+00:00 | Oslo] "),
+        (
+            Utterance("x", TIME, "Caroline", "Oslo"),
+            "[2023-05-08T13:56:00+00:00 | Caroline | Oslo] On 8 May 2023, Caroline said: ",
+        ),
+        (Utterance("x", TIME), "[2023-05-08T13:56:00+00:00] On 8 May 2023: "),
+        (Utterance("x", TIME, place="Oslo"), "[2023-05-08T13:56:00+00:00 | Oslo] On 8 May 2023: "),
         (Utterance("x", None, "Ana"), "[Ana] "),
         (Utterance("x", None), ""),
         (Utterance("x", None, "A|B [chief]"), "[A/B (chief)] "),
+        (Utterance("x", TIME, "]|"), "[2023-05-08T13:56:00+00:00 | )/] On 8 May 2023, )/ said: "),
         (Utterance("x", None, "n" * 200), f"[{'n' * 80}] "),
         (
             Utterance("x", TIME.astimezone(ZoneInfo("America/New_York")), "Ana"),
-            "[2023-05-08T09:56:00-04:00 | Ana] ",
+            "[2023-05-08T09:56:00-04:00 | Ana] On 8 May 2023, Ana said: ",
         ),
     ],
 )
@@ -48,10 +53,13 @@ def test_a_header_says_what_is_known(utterance: Utterance, header: str) -> None:
 
 def test_long_names_are_cut_before_the_time_is() -> None:
     utterance = Utterance("x", TIME, "𒀀" * 80, "𒀀" * 80)
-    header = fitting_header(utterance, TOKENIZER, 40)
-    assert num_tokens(header) <= 40
+    header = fitting_header(utterance, TOKENIZER, 48)
+    assert num_tokens(header) <= 48
     assert header.startswith("[2023-05-08T13:56:00+00:00")
-    assert fitting_header(Utterance("x", TIME, "Ana"), TOKENIZER, 40) == "[2023-05-08T13:56:00+00:00 | Ana] "
+    assert (
+        fitting_header(Utterance("x", TIME, "Ana"), TOKENIZER, 48)
+        == "[2023-05-08T13:56:00+00:00 | Ana] On 8 May 2023, Ana said: "
+    )
 
 
 def test_a_short_turn_is_one_chunk() -> None:
@@ -59,7 +67,9 @@ def test_a_short_turn_is_one_chunk() -> None:
     (chunk,) = chunks(utterance)
     assert chunk.utterance == utterance
     assert (chunk.part, chunk.num_parts) == (0, 1)
-    assert chunk.read_text() == header_of(utterance) + utterance.text
+    days = "yesterday: 7 May 2023; last week: week of 1 May 2023"
+    assert chunk.header == f"[2023-05-08T13:56:00+00:00 | Ana | Oslo] On 8 May 2023, Ana said ({days}): "
+    assert chunk.read_text() == chunk.header + utterance.text
     assert chunk.resolved == (("yesterday", "2023-05-07"), ("last week", "week of 2023-05-01"))
     assert chunk.key_text() == f"Ana: {utterance.text} (yesterday: 7 May 2023; last week: week of 1 May 2023)"
     assert chunks(Utterance("hi", None))[0].key_text() == "hi"
@@ -70,7 +80,7 @@ def test_a_long_turn_is_cut_between_sentences_and_every_part_has_the_header() ->
     found = chunks(Utterance(" ".join(sentences), TIME, "Ana"))
     assert [chunk.part for chunk in found] == list(range(len(found)))
     assert {chunk.num_parts for chunk in found} == {len(found)}
-    assert {chunk.header for chunk in found} == {"[2023-05-08T13:56:00+00:00 | Ana] "}
+    assert {chunk.header for chunk in found} == {"[2023-05-08T13:56:00+00:00 | Ana] On 8 May 2023, Ana said: "}
     assert all(num_tokens(chunk.read_text()) <= MIN_CHUNK_TOKENS for chunk in found)
     assert " ".join(chunk.utterance.text for chunk in found) == " ".join(sentences)
     assert all(chunk.utterance.text.endswith("long.") for chunk in found)
@@ -82,6 +92,25 @@ def test_a_part_resolves_its_own_words_alone() -> None:
     assert found[0].resolved == (("yesterday", "2023-05-07"),)
     assert found[-1].resolved == (("tomorrow", "2023-05-09"),)
     assert all(not chunk.resolved for chunk in found[1:-1])
+    assert found[0].header == "[2023-05-08T13:56:00+00:00] On 8 May 2023 (yesterday: 7 May 2023): "
+    assert {chunk.header for chunk in found[1:-1]} == {"[2023-05-08T13:56:00+00:00] On 8 May 2023: "}
+
+
+def test_as_many_days_are_told_as_fit() -> None:
+    text = "Yesterday, today, tomorrow, last week, next week, last year: " + "all of it was full of words. " * 3
+    every = resolve(text, TIME)
+    assert len(every) == 6
+    header = header_of(Utterance(text, TIME))
+    whole = dated_header(header, every, text, TOKENIZER, 256)
+    assert whole.count(";") == 5
+    lengths = []
+    for most in range(num_tokens(header + text), num_tokens(whole + text) + 1):
+        dated = dated_header(header, every, text, TOKENIZER, most)
+        assert num_tokens(dated + text) <= most
+        lengths.append(len(dated))
+    assert lengths == sorted(lengths)
+    assert lengths[0] == len(header)
+    assert lengths[-1] == len(whole)
 
 
 def test_a_turn_of_a_hundred_thousand_tokens_works() -> None:
@@ -93,7 +122,7 @@ def test_a_turn_of_a_hundred_thousand_tokens_works() -> None:
     assert " ".join(chunk.utterance.text for chunk in found) == text.strip()
 
 
-@given(st.text(max_size=400), st.text(max_size=100), st.integers(MIN_CHUNK_TOKENS, 120))
+@given(st.text(max_size=400), st.text(max_size=100), st.integers(MIN_CHUNK_TOKENS, 140))
 @settings(max_examples=60)
 def test_no_chunk_exceeds_the_cap_and_no_word_is_lost(text: str, speaker: str, max_tokens: int) -> None:
     utterance = Utterance("a" + text, TIME, speaker)
@@ -117,5 +146,5 @@ def test_order_is_kept_and_utterances_are_read_one_at_a_time() -> None:
 
 
 def test_a_cap_too_small_for_header_and_words_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"chunk size is too small; given: 79; expected: at least 80"):
-        chunks_of([], TOKENIZER, max_tokens=79)
+    with pytest.raises(UsageError, match=r"chunk size is too small; given: 95; expected: at least 96"):
+        chunks_of([], TOKENIZER, max_tokens=95)

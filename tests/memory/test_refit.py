@@ -61,7 +61,7 @@ def test_how_it_was_fitted_and_how_it_routes_by_then_is_kept(tmp_path, backbone:
 def test_who_searches_sees_the_groups_of_a_fit_made_since(tmp_path, backbone: TennsBackbone) -> None:
     with open_memory(tmp_path / "m", backbone) as memory:
         deposit(memory, chunks(memory, said(*TEXTS)))
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
+        recaller = Recaller(memory.store, memory.encoder)
         fit_memory(memory, SETTINGS[0])
         found = recaller.recall("engine oil mechanic", 3, probes=1)
         assert found.groups[0] in {(entry.domain, entry.name) for entry in memory.prototypes.subclusters}

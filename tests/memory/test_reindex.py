@@ -71,7 +71,7 @@ def test_another_model_reads_the_texts_again(tmp_path, backbone: TennsBackbone, 
             here = memory.store.semantic(*semantic.group)
             assert here is not None
             assert here.recurrent.tobytes() == semantic.recurrent.tobytes()
-        found = Recaller(memory.store, memory.encoder, memory.prototypes).recall("Lisbon", 1)
+        found = Recaller(memory.store, memory.encoder).recall("Lisbon", 1)
         assert found.evidence[0].deposit.id == 2
 
 

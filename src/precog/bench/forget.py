@@ -193,7 +193,7 @@ def _told(
 
 
 def _recaller(memory: OpenMemory) -> Recaller:
-    return Recaller(memory.store, memory.encoder, memory.prototypes)
+    return Recaller(memory.store, memory.encoder)
 
 
 def _samples(memory: OpenMemory, chosen: list[Deposit], count: int) -> list[bytes]:

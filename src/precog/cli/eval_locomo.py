@@ -43,7 +43,7 @@ def locomo(
     ] = ",".join(PROTOTYPES),
     keys: Annotated[
         str, typer.Option(metavar="T,T,…", help="What turns are searched by; routing is measured with the first.")
-    ] = "key",
+    ] = "memory",
     answers: Annotated[
         int, typer.Option(metavar="N", help="Questions answered by the model; 0 to measure retrieval only.", min=0)
     ] = 0,

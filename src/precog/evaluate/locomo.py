@@ -17,6 +17,7 @@ import numpy as np
 from precog.encoders import Encoder
 from precog.errors import InputError, UsageError
 from precog.evaluate.locomo_retrieval import (
+    DEPTH,
     KEY_TEXTS,
     CachedKeys,
     Conversation,
@@ -66,7 +67,7 @@ class LocomoSettings:
     """
 
     probes: tuple[int, ...] = PROBES
-    keys: tuple[str, ...] = ("key",)
+    keys: tuple[str, ...] = ("memory",)
     prototypes: tuple[str, ...] = PROTOTYPES
     seed: int = 0
     zone: datetime.tzinfo = field(default=datetime.UTC)
@@ -223,11 +224,11 @@ def recall_of(
         for kind, of in routed.items():
             for by in PROBE_BY:
                 started = time.perf_counter()
-                words = conversation.index.lexical.scores(question.question) if by == "words" else None
-                ranked = of[question.conversation].ranked(key, by, words)
+                worded = conversation.index.by_words(question.question, DEPTH) if by == "words" else None
+                ranked = of[question.conversation].ranked(key, by, worded)
                 probe_sec = time.perf_counter() - started
                 for number in settings.probes:
-                    rows = of[question.conversation].part(ranked[:number])
+                    rows = of[question.conversation].groups.part(ranked[:number])
                     for manner in PART:
                         row = Row(f"{kind}, {number} by {by}, {manner}", kind, by, number, manner)
                         found = conversation.search_part(question.question, key, rows, manner)

@@ -113,7 +113,7 @@ def answers_of(
         if question.conversation not in conversations:
             own = data.chunks[question.conversation]
             conversations[question.conversation] = conversation_of(
-                question.conversation, own, encoder.encode_passages, "key"
+                question.conversation, own, encoder.encode_passages, "memory"
             )
         conversation = conversations[question.conversation]
         key = encoder.encode_query(question.question)

@@ -6,7 +6,7 @@ the texts outside the part that the words bring up count as searched.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,9 +15,11 @@ from jaxtyping import Float32, Int64
 
 from precog.encoders import Encoder
 from precog.errors import UsageError
-from precog.index import HybridIndex, IndexSource
+from precog.index import HybridIndex, IndexSource, Worded
 from precog.memory.chunking import MemoryChunk
 from precog.memory.moment import in_words
+from precog.memory.preceding import Said, preceding, with_preceding
+from precog.memory.probing import Groups
 from precog.memory.prototypes import Prototypes, mean_key
 from precog.memory.routing import Group, probe, route_all
 
@@ -27,41 +29,41 @@ ProbeBy = Literal["prototype", "members", "words"]
 DEPTH = 10
 """Texts that a search brings back: recall is measured up to here."""
 _WORD_CANDIDATES = 32
-_MIN_SCORE = 1e-6
 
-KeyText = Callable[[MemoryChunk, MemoryChunk | None], str]
-
-
-def _with_context(chunk: MemoryChunk, before: MemoryChunk | None) -> str:
-    return chunk.key_text() if before is None else f"{before.key_text()}\n{chunk.key_text()}"
+KeyText = Callable[[MemoryChunk, Said | None], str]
 
 
-def _with_day(chunk: MemoryChunk, _before: MemoryChunk | None) -> str:
+def _own(chunk: MemoryChunk, _before: Said | None) -> str:
+    return chunk.key_text()
+
+
+def _with_turn_before(chunk: MemoryChunk, before: Said | None) -> str:
+    return with_preceding(chunk.key_text(), before)
+
+
+def _with_day(chunk: MemoryChunk, _before: Said | None) -> str:
     moment = chunk.utterance.time
     return chunk.key_text() + ("" if moment is None else f" ({in_words(moment.date().isoformat())})")
 
 
-def _spoken(chunk: MemoryChunk, _before: MemoryChunk | None) -> str:
+def _spoken(chunk: MemoryChunk, _before: Said | None) -> str:
     return f"{chunk.utterance.speaker}: {chunk.utterance.text}" if chunk.utterance.speaker else chunk.utterance.text
 
 
-def _key(chunk: MemoryChunk, _before: MemoryChunk | None) -> str:
-    return chunk.key_text()
-
-
 KEY_TEXTS: dict[str, tuple[KeyText, KeyText]] = {
-    "key": (_key, _key),
+    "memory": (_own, _with_turn_before),
+    "own": (_own, _own),
     "text": (lambda chunk, _before: chunk.utterance.text,) * 2,
     "speaker": (_spoken, _spoken),
     "day": (_with_day, _with_day),
-    "day-words": (_key, _with_day),
-    "previous": (_with_context, _with_context),
-    "previous-meaning": (_with_context, _key),
-    "previous-words": (_key, _with_context),
+    "day-words": (_own, _with_day),
+    "before": (_with_turn_before, _with_turn_before),
+    "before-meaning": (_with_turn_before, _own),
 }
-"""What a turn is searched by, for its meaning and for its words: ``key`` is what a memory does (speaker, text, resolved
-dates); ``text`` has the words alone, ``speaker`` no dates, ``day`` also the day it was said on, ``previous`` also the
-turn before it; where a name ends in ``-meaning`` or ``-words``, only that half has it."""
+"""What a turn is searched by, for its meaning and for its words: ``memory`` is what a memory does (speaker, text,
+resolved dates; its words also those of the turn before it); ``own`` leaves that turn out, ``before`` has it in both
+halves, ``before-meaning`` in the meaning alone; the others leave it out, too: ``text`` has the text alone, ``speaker``
+no dates, ``day`` also the day it was said on, and ``day-words`` that among the words alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,21 +83,17 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Conversation:
-    """A conversation of N chunks with one key per window, W in all.
+    """A conversation of N chunks, which are their own ids.
 
     Attributes:
         name: of the conversation.
         chunks: in order.
-        keys: [W, E], unit norm.
-        owners: [W], rising: which chunk each window is of.
         mean_keys: [N, E], what is routed.
         index: what searches the whole.
     """
 
     name: str
     chunks: tuple[MemoryChunk, ...]
-    keys: Float32[np.ndarray, "W E"]
-    owners: Int64[np.ndarray, " W"]
     mean_keys: Float32[np.ndarray, "N E"]
     index: HybridIndex
 
@@ -115,21 +113,16 @@ class Conversation:
     ) -> Found:
         """Search some rows only, rising."""
         started = time.perf_counter()
-        words = np.zeros(0, np.float32) if how == "dense" else self.index.lexical.scores(question)
-        if how == "joined":
-            best = np.argsort(-words, kind="stable")[:_WORD_CANDIDATES]
-            rows = np.union1d(rows, best[words[best] > 0])
-        windows = np.flatnonzero(np.isin(self.owners, rows))
-        cosines = np.full(len(self.chunks), -np.inf, np.float32)
-        np.maximum.at(cosines, self.owners[windows], self.keys[windows] @ key)
-        scores = cosines[rows]
-        if how != "dense":
-            of_words = words[rows]
-            dense = np.maximum(scores, 0) / max(float(scores.max(initial=0)), _MIN_SCORE)
-            scores = 0.5 * dense + 0.5 * of_words / max(float(of_words.max(initial=0)), _MIN_SCORE)
-        order = np.argsort(-scores, kind="stable")[:DEPTH]
-        seconds = time.perf_counter() - started
-        return Found(tuple(rows[order].tolist()), len(rows) / len(self.chunks), seconds)
+        if how == "dense":
+            best = np.argsort(-self.index.dense.part_scores(key, rows), kind="stable")[:DEPTH]
+            found = rows[best].tolist()
+        else:
+            worded = self.index.by_words(question, DEPTH)
+            if how == "joined":
+                best = np.argsort(-worded.scores, kind="stable")[:_WORD_CANDIDATES]
+                rows = np.union1d(rows, best[worded.scores[best] > 0])
+            found = [hit.chunk_id for hit in self.index.search_part(worded, key, DEPTH, rows)]
+        return Found(tuple(found), len(rows) / len(self.chunks), time.perf_counter() - started)
 
 
 def conversation_of(
@@ -151,7 +144,7 @@ def conversation_of(
     """
     if texts not in KEY_TEXTS:
         raise UsageError("--keys: no such text of a turn", given=texts, expected=", ".join(KEY_TEXTS))
-    pairs = list(zip(chunks, [None, *chunks[:-1]], strict=True))
+    pairs = list(zip(chunks, preceding(map(Said.of_chunk, chunks)), strict=True))
     meant, worded = ([of(chunk, before) for chunk, before in pairs] for of in KEY_TEXTS[texts])
     keys = encode(meant)
     source = IndexSource(
@@ -162,9 +155,8 @@ def conversation_of(
         keys=lambda ids: ((i, keys[i]) for i in (range(len(chunks)) if ids is None else ids)),
         texts=lambda ids: ((i, worded[i]) for i in (range(len(chunks)) if ids is None else ids)),
     )
-    owners = np.repeat(np.arange(len(keys), dtype=np.int64), [len(windows) for windows in keys])
     means = np.stack([mean_key(windows) for windows in keys])
-    return Conversation(name, tuple(chunks), np.concatenate(keys), owners, means, HybridIndex.build(source))
+    return Conversation(name, tuple(chunks), means, HybridIndex.build(source))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +165,11 @@ class Routed:
 
     Attributes:
         prototypes: that it was routed by.
-        rows: of each sub-cluster that is not empty, rising.
-        means: mean key of the same.
+        groups: those that are not empty.
     """
 
     prototypes: Prototypes
-    rows: Mapping[Group, Int64[np.ndarray, " n"]]
-    means: Mapping[Group, Float32[np.ndarray, " E"]]
+    groups: Groups
 
     @classmethod
     def of(
@@ -190,35 +180,25 @@ class Routed:
         members: dict[Group, list[int]] = {}
         for row, found in enumerate(routes):
             members.setdefault((found.domain, found.subcluster), []).append(row)
-        rows = {group: np.array(own, dtype=np.int64) for group, own in members.items()}
-        return cls(prototypes, rows, {group: mean_key(conversation.mean_keys[own]) for group, own in rows.items()})
+        rows = {group: np.array(members[group], dtype=np.int64) for group in sorted(members)}
+        return cls(prototypes, Groups.of((group, own, conversation.mean_keys[own]) for group, own in rows.items()))
 
-    def ranked(
-        self, key: Float32[np.ndarray, " E"], by: ProbeBy, words: Float32[np.ndarray, " N"] | None = None
-    ) -> list[Group]:
+    def ranked(self, key: Float32[np.ndarray, " E"], by: ProbeBy, worded: Worded | None = None) -> list[Group]:
         """The sub-clusters that are not empty, the nearest to a question first.
 
         Args:
             key: the question's.
-            by: how near a sub-cluster is: as its ``prototype``, as the mean of its ``members``, or ``words``: half
-                that, half the best BM25 score of a member, each relative to the best sub-cluster's.
-            words: BM25 score of every chunk; for ``words``.
+            by: how near a sub-cluster is: as its ``prototype``, as the mean of its ``members``, or by ``words``, too,
+                as a memory that is probed does.
+            worded: what the question's words say; for ``words``.
         """
         if by == "prototype":
             most = len(self.prototypes.subclusters) + len(self.prototypes.domains)
-            return [group for group in probe(key, self.prototypes, most) if group in self.rows]
+            return [group for group in probe(key, self.prototypes, most) if group in self.groups.members]
         if by == "members":
-            return probe(key, self.prototypes, len(self.means), self.means)
-        assert words is not None, "sub-clusters are compared by words too"
-        groups = list(self.means)
-        near = np.maximum(np.stack([self.means[group] for group in groups]) @ key, 0)
-        worded = np.array([words[self.rows[group]].max() for group in groups])
-        scores = near / max(float(near.max()), _MIN_SCORE) + worded / max(float(worded.max()), _MIN_SCORE)
-        return [groups[number] for number in np.argsort(-scores, kind="stable").tolist()]
-
-    def part(self, groups: Sequence[Group]) -> Int64[np.ndarray, " n"]:
-        """All rows of some sub-clusters, rising."""
-        return np.sort(np.concatenate([np.zeros(0, np.int64), *(self.rows[group] for group in groups)]))
+            return probe(key, self.prototypes, len(self.groups.means), self.groups.means)
+        assert worded is not None, "sub-clusters are compared by words too"
+        return self.groups.ranked(key, worded)
 
 
 class CachedKeys:

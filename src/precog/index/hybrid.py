@@ -46,12 +46,23 @@ class Worded:
     """What the words of a question say of the chunks: the half of a search that needs no key.
 
     Attributes:
-        scores: BM25 of every chunk, in the order of the lexical index.
+        chunk_ids: of the lexical index, rising.
+        scores: BM25 of every chunk, in their order.
         best: the best chunks with a word of the question ▸ their scores.
     """
 
+    chunk_ids: Int64[np.ndarray, " n"]
     scores: Float32[np.ndarray, " n"]
     best: dict[int, float]
+
+    def of(self, wanted: Int64[np.ndarray, " m"]) -> Float32[np.ndarray, " m"]:
+        """The scores of some chunks; 0 for one that is not there."""
+        found = np.zeros(len(wanted), np.float32)
+        if len(self.chunk_ids):
+            places = np.minimum(self.chunk_ids.searchsorted(wanted), len(self.chunk_ids) - 1)
+            is_here = self.chunk_ids[places] == wanted
+            found[is_here] = self.scores[places[is_here]]
+        return found
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,8 @@ class IndexSource:
         generation: of the catalogue.
         tag: whatever an index file must agree with: the encoder's fingerprint and the id of the corpus.
         dim: width of a key.
+        followers: chunks whose text is made of others, too ▸ those that these ids, rising, have changed by coming or
+            going; none by default.
     """
 
     chunk_ids: Callable[[], Iterable[int]]
@@ -73,6 +86,7 @@ class IndexSource:
     generation: int
     tag: str
     dim: int
+    followers: Callable[[Sequence[int]], Iterable[int]] = lambda _changed: ()
 
 
 class HybridIndex:
@@ -116,8 +130,9 @@ class HybridIndex:
             if generation != source.generation:
                 problem = problem or _older(folder / LEXICAL_FILE, generation, source.generation)
                 new, gone = _difference(source.chunk_ids(), lexical.chunk_ids)
-                lexical = lexical.without(gone) if gone else lexical
-                lexical = lexical.with_added(source.texts(new)) if new else lexical
+                stale = np.setdiff1d(list(source.followers(sorted(new + gone))), new).tolist() if new or gone else []
+                lexical = lexical.without(gone + stale) if gone or stale else lexical
+                lexical = lexical.with_added(source.texts(sorted(new + stale))) if new or stale else lexical
         except StaleIndexError as error:
             problem = problem or error
             lexical = LexicalIndex.build(source.texts(None))
@@ -148,7 +163,7 @@ class HybridIndex:
         scores = self.lexical.scores(text)
         rows = top_rows(scores, max(_MIN_CANDIDATES, 4 * k))
         best = zip(self.lexical.chunk_ids[rows].tolist(), scores[rows].tolist(), strict=True)
-        return Worded(scores, {chunk: score for chunk, score in best if score > 0})
+        return Worded(self.lexical.chunk_ids, scores, {chunk: score for chunk, score in best if score > 0})
 
     def search(
         self,
@@ -178,6 +193,23 @@ class HybridIndex:
             chunks, scores = self.dense.search(key, k)
             return _hits(chunks, scores, scores, np.zeros(len(chunks), np.float32))
         return self._search_both(worded or self.by_words(text, k), key, k)
+
+    def search_part(
+        self, worded: Worded, key: Float32[np.ndarray, " E"], k: int, chunk_ids: Int64[np.ndarray, " n"]
+    ) -> list[SearchHit]:
+        """The k best of some chunks only, by meaning and words, each maximum taken over these.
+
+        Args:
+            worded: `by_words` of the question.
+            key: the question's.
+            k: how many.
+            chunk_ids: what is searched, rising.
+        """
+        dense, lexical = self.dense.part_scores(key, chunk_ids), worded.of(chunk_ids)
+        best_dense, best_lexical = (max(float(of.max(initial=0)), 1e-6) for of in (dense, lexical))
+        scores = 0.5 * np.maximum(dense, 0) / best_dense + 0.5 * lexical / best_lexical
+        rows = top_rows(scores, k)
+        return _hits(chunk_ids[rows], scores[rows], dense[rows], lexical[rows])
 
     def _search_both(self, worded: Worded, key: Float32[np.ndarray, " E"], k: int) -> list[SearchHit]:
         dense = self.dense.nearest(key, max(_MIN_CANDIDATES, 4 * k))

@@ -5,15 +5,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from precog.errors import UsageError
-from precog.memory.header import fitting_header
+from precog.memory.header import dated_header, fitting_header
 from precog.memory.moment import in_words, resolve
 from precog.memory.utterance import Utterance
 from precog.text.chunking.strategy import Strategy, chunk_document
 from precog.text.document import Document, Draft
 from precog.text.tokenizer import Tokenizer
 
-MIN_CHUNK_TOKENS = 80  # a time stamp takes 32 of them, and as many must be left for words
+MIN_CHUNK_TOKENS = 96  # time stamp and day take up to 43 of them, and as many must be left for words
 _MIN_TEXT_TOKENS = 16
+_DAY_TOKENS = 16  # left in each part of a turn that speaks of relative times, for the day that one of them means
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class MemoryChunk:
 
     Attributes:
         utterance: with the part's text.
-        header: what the model reads before the text; see `header_of`.
+        header: what the model reads before the text; see `header_of` and `dated_header`.
         part: its number within the turn, from 0.
         num_parts: how many the turn has.
         resolved: relative times in its text with the dates they mean, such as ``("yesterday", "2023-05-07")``.
@@ -54,7 +55,7 @@ def chunks_of(utterances: Iterable[Utterance], tokenizer: Tokenizer, *, max_toke
         max_tokens: cap on the tokens of `MemoryChunk.read_text`, without the boundary.
 
     Raises:
-        UsageError: the cap is under 80 tokens.
+        UsageError: the cap is under 96 tokens.
     """
     if max_tokens < MIN_CHUNK_TOKENS:
         raise UsageError("the chunk size is too small", given=max_tokens, expected=f"at least {MIN_CHUNK_TOKENS}")
@@ -63,17 +64,20 @@ def chunks_of(utterances: Iterable[Utterance], tokenizer: Tokenizer, *, max_toke
 
 def _chunks(utterance: Utterance, tokenizer: Tokenizer, max_tokens: int) -> Iterator[MemoryChunk]:
     header = fitting_header(utterance, tokenizer, max_tokens // 2)
-    texts = _parts(utterance.text, header, tokenizer, max_tokens)
+    may_be_dated = bool(resolve(utterance.text, utterance.time))
+    texts = _parts(utterance.text, header, tokenizer, max_tokens, may_be_dated=may_be_dated)
     for number, text in enumerate(texts):
         part = dataclasses.replace(utterance, text=text)
-        yield MemoryChunk(part, header, number, len(texts), resolve(text, utterance.time))
+        resolved = resolve(text, utterance.time)
+        dated = dated_header(header, resolved, text, tokenizer, max_tokens)
+        yield MemoryChunk(part, dated, number, len(texts), resolved)
 
 
-def _parts(text: str, header: str, tokenizer: Tokenizer, max_tokens: int) -> list[str]:
+def _parts(text: str, header: str, tokenizer: Tokenizer, max_tokens: int, *, may_be_dated: bool) -> list[str]:
     # every token stands for at least one byte, so a short text needs no count of its own
     if len((header + text).encode()) < max_tokens or len(tokenizer.encode(header + text)) <= max_tokens:
         return [text]
-    room = max_tokens - len(tokenizer.encode(header))
+    room = max_tokens - len(tokenizer.encode(header)) - (_DAY_TOKENS if may_be_dated else 0)
     while True:
         turn = Document("turn", "text/plain", "", lambda _warn: iter([Draft(text)]))
         parts = [c.text for c in chunk_document(turn, tokenizer, strategy=Strategy.SENTENCE, max_tokens=room)]

@@ -192,7 +192,7 @@ class MemorySide:
         check_model(store, settings, self.backbone)
         encoder = encoder_of(settings, self.encoder)
         self._route_anew(store)
-        self.settings, self._recaller = settings, Recaller(store, encoder, self.prototypes)
+        self.settings, self._recaller = settings, Recaller(store, encoder)
         self._reader = StateReader(settings.form, self.backbone)
 
     def _route_anew(self, store: MemoryStore) -> None:

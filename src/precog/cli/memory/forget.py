@@ -49,8 +49,7 @@ def forget(
     )
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
-        recaller = Recaller(memory.store, memory.encoder, memory.prototypes)
-        chosen = selection.find(memory.store, recaller)
+        chosen = selection.find(memory.store, Recaller(memory.store, memory.encoder))
         with Counting("searching") as bar:
             report = forget_deposits(memory, chosen, proof=proof, on_bytes=bar.show)
     if as_json:

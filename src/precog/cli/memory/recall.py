@@ -7,7 +7,7 @@ import typer
 from precog.cli import options
 from precog.cli.output import out, print_json, shown
 from precog.config import resolve
-from precog.memory.made_with import encoder_of, prototypes_of, settings_of
+from precog.memory.made_with import encoder_of, settings_of
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.store.memory import MemoryStore
@@ -19,7 +19,11 @@ def recall(
     top_k: Annotated[int, typer.Option(metavar="N", help="Deposits to show.")] = 5,
     probes: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Sub-clusters to search; 0 for all.  \\[default: 0]", show_default=False),
+        typer.Option(
+            metavar="N",
+            help="Compare the keys of so many sub-clusters; 0 for all, which finds most.  \\[default: 0]",
+            show_default=False,
+        ),
     ] = None,
     encoder: options.Encoder = None,
     as_json: options.Json = False,
@@ -28,7 +32,7 @@ def recall(
     chosen = resolve({"encoder": encoder})
     with MemoryStore.open(existing_folder(chosen.home, user)) as store:
         settings = settings_of(store)
-        recaller = Recaller(store, encoder_of(settings, chosen.encoder), prototypes_of(store))
+        recaller = Recaller(store, encoder_of(settings, chosen.encoder))
         found = recaller.recall(question, top_k, probes=settings.probes if probes is None else probes)
     if as_json:
         print_json(found.to_json())

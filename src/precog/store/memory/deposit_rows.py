@@ -95,6 +95,7 @@ class DepositRows(Database):
         self,
         *,
         ids: Sequence[int] | None = None,
+        from_id: int = 0,
         domain: str | None = None,
         subcluster: str | None = None,
         after_utc: float | None = None,
@@ -115,11 +116,20 @@ class DepositRows(Database):
                 values.append(bound)
         if superseded is not None:
             conditions.append(_superseded(superseded))
+        if from_id:
+            conditions.append("id >= ?")
+            values.append(from_id)
         for part in [None] if ids is None else _parts(sorted(set(ids))):
             among = [] if part is None else [f"id IN ({_marks(part)})"]
             where = " AND ".join(["id > ?", *conditions, *among])
             sql = f"{_DEPOSIT} WHERE {where} ORDER BY id LIMIT {PAGE_OF_ROWS}"
             yield from self._paged(sql, [*values, *(part or ())])
+
+    def id_before(self, deposit_id: int, places: int) -> int:
+        """The id of the deposit so many places before this one, what was superseded not counted; 0 beyond the first."""
+        sql = f"SELECT id FROM deposits WHERE id < ? AND {_superseded(False)} ORDER BY id DESC LIMIT 1 OFFSET ?"
+        row = self._one(sql, (deposit_id, places - 1))
+        return 0 if row is None else self._int(row[0])
 
     def keys_in(
         self, groups: Sequence[Group], dim: int, superseded: bool | None

@@ -56,6 +56,7 @@ class MemoryReader(FolderReader):
         self,
         *,
         ids: Sequence[int] | None = None,
+        from_id: int = 0,
         domain: str | None = None,
         subcluster: str | None = None,
         after_utc: float | None = None,
@@ -67,6 +68,7 @@ class MemoryReader(FolderReader):
 
         Args:
             ids: those of them that are still here.
+            from_id: those of this id or a higher one.
             domain: they are routed to.
             subcluster: of whatever domain, unless that is given, too.
             after_utc: said at this time or later, UTC seconds; leaves out those of an unknown time.
@@ -79,6 +81,7 @@ class MemoryReader(FolderReader):
         """
         rows = self._catalogue.deposit_rows(
             ids=ids,
+            from_id=from_id,
             domain=domain,
             subcluster=subcluster,
             after_utc=after_utc,
@@ -87,6 +90,10 @@ class MemoryReader(FolderReader):
             superseded=superseded,
         )
         return map(deposit_of, rows)
+
+    def id_before(self, deposit_id: int, places: int) -> int:
+        """The id of the deposit so many places before this one among those that hold; 0 when there are fewer."""
+        return self._catalogue.id_before(deposit_id, places)
 
     def checked_deposits(self) -> Iterator[Deposit | DamagedCorpusError]:
         """All deposits by rising id, a damaged one as the error that names it."""

@@ -17,7 +17,7 @@ class DepositInfo:
         uid: 32 bytes that name what was said, when and by whom; a memory holds each once.
         text: what was said; it never expires.
         header: time, speaker and place as the model read them before the text.
-        key_text: what the sentence encoder and the index of words saw.
+        key_text: what the sentence encoder saw; the index of words sees it beside that of the turn before.
         num_tokens: of header and text, so the position of the last state.
         domain: it was routed to.
         subcluster: of that domain.
