@@ -89,7 +89,7 @@ def promoted(prototypes: Prototypes, candidate: Candidate, *, least_members: int
     step = Promotion(candidate.domain, candidate.name, least_members, last_id)
     history = prototypes.history
     history = replace(history, promotions=(*history.promotions, step))
-    return replace(extended_by(prototypes, candidate), history=history)
+    return extended_by(prototypes, candidate).with_history(history)
 
 
 def promote(

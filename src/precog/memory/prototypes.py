@@ -37,9 +37,9 @@ class Prototypes:
         subclusters: J of them, of all domains.
         keys: [J, E], unit norm; q_{m,j}.
         encoder_fingerprint: of the encoder that made the keys; keys of another cannot be compared with them.
-        members: for each sub-cluster the ids of the deposits it was fitted on; empty where it is made of seeds or of a
-            transcript.
-        history: how they came about.
+        members: for each sub-cluster the ids of the deposits it was fitted on; empty where it is made of seeds, and
+            where ``history`` tells it.
+        history: how they came about in a memory, and so what they have read.
     """
 
     domains: tuple[str, ...]
@@ -116,6 +116,10 @@ class Prototypes:
             keys=self.keys[kept],
             members=tuple(self.members[row] for row in kept),
         )
+
+    def with_history(self, history: History) -> "Prototypes":
+        """The same, told by what was done instead of by ids: a row that is read at every start keeps its size."""
+        return replace(self, members=((),) * len(self.members), history=history)
 
     def extended(
         self, subcluster: SubCluster, key: Float32[np.ndarray, " E"], members: Sequence[int] = ()

@@ -1,7 +1,7 @@
 """A question ▸ the deposits that bear on it, found by meaning and by words.
 
 By default all of a memory is searched. With ``probes`` only the keys of the sub-clusters nearest to the question are
-compared: eight of them find nearly as much in long chats, but nothing sooner, as the words of all are looked up anyway
+compared: eight of them find nearly as much in long chats; the words of all are looked up all the same
 (docs/LOG.md).
 """
 

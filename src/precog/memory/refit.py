@@ -95,7 +95,7 @@ def fitted_to(memory: OpenMemory, wanted: Fit) -> Prototypes:
     """
     deposits = [entry for entry in memory.store.deposits() if entry.id <= wanted.last_id]
     made = _fit(memory, keyed_deposits(memory.store, deposits), wanted.settings)
-    return replace(made, history=History(replace(wanted, last_id=deposits[-1].id)))
+    return made.with_history(History(replace(wanted, last_id=deposits[-1].id)))
 
 
 def seeds_of(memory: OpenMemory) -> Prototypes:
@@ -133,6 +133,4 @@ def _fitted_to_transcript(memory: OpenMemory, chunks: list[MemoryChunk], setting
     )
     made = _fit(memory, keyed, settings)
     uids = tuple(sorted({short_uid(uid_of(chunk)) for chunk in chunks}))
-    # the numbers of a transcript's chunks are not those of deposits
-    nobody: tuple[tuple[int, ...], ...] = ((),) * len(made.members)
-    return replace(made, members=nobody, history=History(Fit(settings, FITTED_TEMPERATURE, 0, uids)))
+    return made.with_history(History(Fit(settings, FITTED_TEMPERATURE, 0, uids)))
