@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from precog.backbones.registry import installed_models, load_backbone
+from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import build
 from precog.cli.main import main
 from precog.engine.grounded import GroundedSettings
 from precog.evaluate.reader import ParagraphReader
@@ -87,3 +90,21 @@ def test_a_fact_at_the_end_of_a_long_chunk_is_found_answered_and_cited(corpus, c
     assert source["document"].endswith(document.name)
     assert len(load_mistral_tokenizer().encode(source["text"])) > 450
     assert answer["tokens_processed"] < 60  # question and answer, never the chunk
+
+
+def test_a_corpus_of_another_model_moves_to_it_without_its_documents(tmp_path, capsys):
+    save_model(
+        tmp_path / "tiny",
+        build(TennsConfig.preset("tiny"), seed=0),
+        name="tiny",
+        tokenizer_sha256=load_mistral_tokenizer().sha256,
+    )
+    document = tmp_path / "lighthouse.txt"
+    document.write_text(" ".join(FACTS))
+    corpus = str(tmp_path / "c")
+    run(capsys, "index", str(document), "--corpus", corpus, "--model", str(tmp_path / "tiny"), "--json")
+    document.unlink()
+    run(capsys, "reindex", "--corpus", corpus, "--model", NAME, "--json")
+    answer = run(capsys, "ask", QUESTIONS[0][0], "--corpus", corpus, "--json")
+    assert answer["text"] == QUESTIONS[0][1]
+    assert run(capsys, "info", "--corpus", corpus, "--json")["model"]["name"] == NAME

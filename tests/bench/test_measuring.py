@@ -148,7 +148,11 @@ def test_peak_memory_is_that_of_this_process():
         (["train", "--steps", "0"], "bench train: --steps is out of range; given: 0; expected: at least 1"),
         (["store", "--chunks", "-1"], "bench store: --chunks is out of range; given: -1; expected: at least 1"),
         (["ttft", "--chunks", "0"], "bench ttft: --chunks is out of range; given: 0; expected: at least 1"),
-        ([], "which command?; expected: ttft, store, index, encode, decode, train, scan; see `precog bench --help`"),
+        (
+            [],
+            "which command?; expected: ttft, store, index, encode, decode, train, session, forget, scan; "
+            "see `precog bench --help`",
+        ),
     ],
 )
 def test_the_option_out_of_range_is_named_and_a_missing_command_asked_for(

@@ -241,3 +241,13 @@ def test_sigterm_is_an_interruption_wherever_a_command_is() -> None:
     ended = subprocess.run([*words, "fork"], capture_output=True, text=True, check=False, timeout=30)
     assert ended.returncode == 100 - signal.SIGTERM  # a forked process ends as it always did, without a word
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [("precog.gone", "the installation lacks a part of it"), ("gone_altogether", "needs a package")],
+)
+def test_what_is_missing_is_named(module: str, told: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "models", (f"{module}:models", ""))
+    ended = run("models")
+    assert (ended.status, module in ended.err, told in ended.err) == (2, True, True)

@@ -71,7 +71,7 @@ def test_fit_to_a_transcript_mends_prototypes_that_are_damaged(run: Run, home: P
     with sqlite3.connect(catalogue) as connection:
         connection.execute("UPDATE prototypes SET text = '{}'")
     connection.close()
-    ended = run("memory", "recall", "gyro", *USER, "--probes", 1)
+    ended = run("memory", "emergent", *USER)
     assert (ended.status, ended.err.count("\n")) == (1, 1)
     assert "precog memory fit --user USER" in ended.err
     talk = tmp_path / "other.txt"
@@ -80,7 +80,7 @@ def test_fit_to_a_transcript_mends_prototypes_that_are_damaged(run: Run, home: P
     assert ended.status == 0, ended.err
     assert ended.out.startswith("fitted 1 sub-cluster;")
     assert run("memory", "stats", *USER, "--json").json["num_deposits"] == len(TORQUING) + len(SAD)
-    assert run("memory", "recall", "gyro", *USER, "--probes", 1).status == 0
+    assert run("memory", "emergent", *USER).status == 0
 
 
 def test_map_emergent_promote_and_forget(run: Run, home: Path, tmp_path: Path) -> None:

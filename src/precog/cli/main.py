@@ -140,8 +140,9 @@ def _run_command(name: str, arguments: list[str]) -> int:
     try:
         command = getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
-        if error.name == module:
-            raise UsageError("this command is not part of the installation", given=name) from error
+        if (error.name or "").partition(".")[0] == "precog":
+            hint = "install precog-ssm again"
+            raise UsageError("the installation lacks a part of it", given=error.name, hint=hint) from error
         hint = f"pip install {error.name}"
         raise UsageError(
             f"`precog {name}` needs a package that is not installed", given=error.name, hint=hint
