@@ -32,10 +32,11 @@ from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
 from precog.session.ranking import DEPTH, joint_order
 from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
+from precog.session.spoken import asks_for_header, said_in
 from precog.state import State
 from precog.store import CorpusStore
 from precog.store.memory import Group, MemoryFolder, Semantic
-from precog.text.question import check_question
+from precog.text.question import check_question, is_question
 
 REMEMBER = ("statements", "all", "nothing")
 
@@ -75,8 +76,11 @@ class SessionOptions:
 
     def is_remembered(self, utterance: str) -> bool:
         """Whether an utterance is deposited."""
-        is_question = utterance.rstrip().endswith(("?", "？"))
-        return self.remember == "all" or (self.remember == "statements" and not is_question)
+        return self.remember == "all" or (self.remember == "statements" and not is_question(utterance))
+
+    def is_answered(self, utterance: str) -> bool:
+        """Whether an utterance wants an answer: what only tells something is remembered, and that is all."""
+        return self.remember != "statements" or is_question(utterance)
 
 
 class Session:
@@ -206,7 +210,10 @@ class Session:
                 self._take_up((self.start.domain, self.start.subcluster))
             found = self._search(utterance, key)
             timings = Timings(startup=startup_sec, encode=encoded - started, search=time.perf_counter() - encoded)
-            reply = self._answer(utterance, found, timings)
+            if self.options.is_answered(utterance):
+                reply = self._answer(utterance, found, timings)
+            else:
+                reply = Reply(REMEMBERED, tuple(found), "none", False, 0.0, 0.0, True, None, 0, timings)
             remembered = None
             if self.options.is_remembered(utterance):
                 at = at or datetime.datetime.now().astimezone()
@@ -244,7 +251,7 @@ class Session:
             how=self.options.composing,
             chunks=[source.token_ids.tolist() for _, source in loaded],
             semantic_state=self._semantic,
-            sources=[] if self.options.free else [source for _, source in loaded],
+            sources=[] if self.options.free else self._spans(utterance, members, [source for _, source in loaded]),
             settings=settings,
         )
         answer = composed.answer
@@ -273,6 +280,16 @@ class Session:
             return self.memory.state(entry.memory)
         assert entry.corpus is not None
         return self._chunk_state(entry.corpus)
+
+    def _spans(self, utterance: str, members: list[SessionEvidence], read: list[Source]) -> list[Source]:
+        """What an answer may be a span of: who spoke and when is an answer only to whom that is asked."""
+        if asks_for_header(utterance):
+            return read
+        tokenizer = self.backbone.tokenizer
+        return [
+            source if entry.memory is None else said_in(source, entry.memory.deposit.info.header, tokenizer)
+            for entry, source in zip(members, read, strict=True)
+        ]
 
     def _chunk_state(self, found: Found) -> tuple[State, Source]:
         assert self._searcher is not None

@@ -1,4 +1,6 @@
-"""What a question must be before anything is looked for."""
+"""What a question is, and what it must be before anything is looked for."""
+
+import re
 
 from precog.errors import InputError, UsageError
 
@@ -16,3 +18,25 @@ def check_question(question: str) -> None:
         question.encode()
     except UnicodeEncodeError as error:
         raise InputError("the question is not valid Unicode", given=f"character {error.start}") from error
+
+
+_VERB = r"(am|is|are|was|were|do|does|did|have|has|had|can|could|will|would|should|shall|may|might)"
+_SOMEBODY = (
+    r"(i|you|he|she|it|we|they|my|your|his|her|its|our|their|there|the|this|that|these|those|a|an|any|anyone|anybody)"
+)
+_ASKS = re.compile(
+    rf"((who|whom|whose|what|when|where|why|how)(\s+{_VERB}\b|[’']s\b)|"
+    rf"(what|which|whose|how)\s+\w+(\s+\w+)?\s+{_VERB}\s+{_SOMEBODY}\b|"
+    rf"{_VERB}\s+{_SOMEBODY}\b|"
+    r"(please\s+)?(tell|remind|show)\s+me\b)",
+    re.IGNORECASE,
+)
+
+
+def is_question(text: str) -> bool:
+    """Whether a text asks: by its mark, or, where that is left out, by how English questions begin.
+
+    "When I was in Rome it rained." tells something: a question word asks where a verb follows it at once.
+    """
+    said = text.strip()
+    return said.endswith(("?", "？")) or _ASKS.match(said) is not None
