@@ -41,14 +41,20 @@ def load(
 ) -> int:
     """Remember what an exported file holds; what is known already changes nothing."""
     from precog.memory.opened import OpenMemory
-    from precog.memory.restore import import_archive
+    from precog.memory.restore import check_archive, import_archive
     from precog.records import ModelChoice
 
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     entries = read_archive(file)
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     folder = memory_folder(settings.home, user)
-    with OpenMemory.open(folder, choice, encoder=settings.encoder, create=True) as memory:
+    with OpenMemory.open(
+        folder,
+        choice,
+        encoder=settings.encoder,
+        create=True,
+        before_making=lambda tokenizer, made: check_archive(entries, tokenizer, made.chunk_tokens, None),
+    ) as memory:
         done = import_archive(memory, entries)
         refresh_index(memory.store, memory.settings.encoder_fingerprint)
     if as_json:
