@@ -17,8 +17,8 @@ from precog.memory.moment import parse_time, resolve
 from precog.memory.transcript.json_values import parsed
 from precog.memory.transcript.opening import read_bytes, unpacked
 from precog.memory.utterance import Utterance, clean
-from precog.store import write_atomically
 from precog.store.memory import Deposit, MemoryStore
+from precog.writing import output_file, output_target
 
 FORMAT = "precog-memory"
 VERSION = 1
@@ -93,12 +93,14 @@ def export(store: MemoryStore, path: Path) -> int:
         How many.
 
     Raises:
-        StorageError: the disk refuses; a file that was there stays as it was.
+        StorageError: the disk refuses, or that is no place for a file; one that was there stays as it was.
     """
+    output_target(path, "archive")
     rows = [_row(entry) for entry in store.deposits()]
     head = {"format": FORMAT, "version": VERSION, "deposits": len(rows)}
     data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [head, *rows]).encode()
-    write_atomically(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    with output_file(path, "archive") as file:
+        file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return len(rows)
 
 

@@ -7,7 +7,8 @@ import typer
 
 from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
-from precog.config import resolve
+from precog.config import expanded, resolve
+from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import read_archive
 from precog.memory.place import existing_folder, memory_folder
@@ -16,11 +17,16 @@ from precog.store.memory import MemoryStore
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
+    name: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
     user: options.User,
     as_json: options.Json = False,
 ) -> int:
     """Write what was said to a file that people can read."""
+    file = expanded(name)
+    if name == "-":
+        raise UsageError(
+            "a memory is exported to a file, not to stdout", given=name, hint="write ./- if that is its name"
+        )
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         count = export_memory(store, file)
     if as_json:
