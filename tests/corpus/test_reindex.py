@@ -210,9 +210,10 @@ def test_what_became_of_a_document_since_an_interruption_is_taken_over(
     def stop(store: CorpusStore, fingerprint: str) -> None:
         raise StorageError("the disk is full")
 
-    with monkeypatch.context() as patched, pytest.raises(StorageError):
+    with monkeypatch.context() as patched:
         patched.setattr("precog.corpus.reindex.refresh_index", stop)
-        reindex(request)
+        with pytest.raises(StorageError):
+            reindex(request)
     with CorpusStore.open(corpus, write=True) as store, store.batch() as batch:
         batch.fail_document(info, "no text in it")
     reindex(request)

@@ -130,7 +130,7 @@ def test_what_would_be_superseded_by_itself_is_refused(tmp_path, backbone: Tenns
     head, *lines = (tmp_path / "a.jsonl").read_text().splitlines()
     rows = [changed(line, superseded_by=circle.get(n), superseded_at=1.0) for n, line in enumerate(lines, 1)]
     (tmp_path / "b.jsonl").write_text("\n".join([head, *rows, ""]))
-    with pytest.raises(InputError, match="contradicts itself.*, line [34]: "):
+    with pytest.raises(InputError, match=r"contradicts itself.*, line [34]: "):
         read_archive(tmp_path / "b.jsonl")
 
 

@@ -370,8 +370,8 @@ def test_a_number_that_no_row_can_hold_is_no_deposit(store, number: int):
             with pytest.raises(CorpusError, match="no such deposit"):
                 act()
         batch.touch([number], 1.9e9)
+    info = replace(memories.info_of(9), num_tokens=abs(number) + 1)
     with pytest.raises(CorpusError, match="too large to be kept"), store.batch() as batch:
-        info = replace(memories.info_of(9), num_tokens=abs(number) + 1)
         batch.add_deposit(info, np.ones((1, store.key_dim), np.float32))
     assert store.checksum() == before
 

@@ -226,7 +226,7 @@ class MemoryBatch(Unit):
             self._database.clear_superseder(deposit_id)
             return False
         by = deposit.superseded_by
-        while by in newer:
+        while by is not None and by in newer:
             by = newer[by]
         at = None if by is None else deposit.superseded_at
         self._database.rewrite(replace(deposit, superseded_by=by, superseded_at=at))
