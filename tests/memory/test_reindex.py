@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from tiny_memory import check_consistent, chunks, everything, forget_texts, open_memory, said
 
@@ -95,6 +97,40 @@ def test_an_interrupted_run_goes_on(tmp_path, backbone: TennsBackbone, other: Te
     with MemoryStore.open(tmp_path / "a") as store:
         assert store.fingerprint.hex() == other.fingerprint
         assert [entry.info.text for entry in store.deposits()] == TEXTS
+
+
+@pytest.mark.usefixtures("_same_encoder")
+@pytest.mark.parametrize("change", ["supersede", "fit", "touch", "tell"])
+def test_a_memory_that_changed_since_is_read_anew(
+    tmp_path, backbone: TennsBackbone, other: TennsBackbone, monkeypatch, change: str
+):
+    texts = [f"{text} {number} times." for number in range(3) for text in TEXTS]
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*texts)))
+    monkeypatch.setattr("precog.memory.deposit.UNIT_DEPOSITS", 4)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reindexing.reindex(tmp_path / "a", choice(other), on_progress=stop)
+    with open_memory(tmp_path / "a", backbone) as memory:
+        if change == "fit":
+            fit_memory(memory, FitSettings(per_domain=1, least_members=2))
+        elif change == "tell":
+            deposit(memory, chunks(memory, said("A new boat came.", speaker="Ben")))
+        else:
+            with memory.store.batch() as batch:
+                batch.supersede(1, 2, at=7.0) if change == "supersede" else batch.touch([1], 9e9)
+        before = [replace(entry, info=replace(entry.info, num_tokens=0)) for entry in memory.store.deposits()]
+        prototypes = memory.prototypes.to_json()
+    seen: list[int] = []
+    reindexing.reindex(tmp_path / "a", choice(other), on_progress=lambda done, total: seen.append(done))
+    assert seen[0] == 4
+    with open_memory(tmp_path / "a", other) as memory:
+        assert [replace(entry, info=replace(entry.info, num_tokens=0)) for entry in memory.store.deposits()] == before
+        assert memory.prototypes.to_json() == prototypes
+        check_consistent(memory)
 
 
 @pytest.mark.usefixtures("_same_encoder")

@@ -4,6 +4,7 @@ Nothing outside this room knows that it is SQLite. Subclasses add the rows of th
 """
 
 import contextlib
+import math
 import os
 import sqlite3
 import threading
@@ -21,6 +22,7 @@ from precog.store.row_builder import Row, bytes_of, damaged, int_of
 PAGE_OF_ROWS = 512
 _BUSY_TIMEOUT_SEC = 5.0
 _READER_CACHE_KIB = 16_384  # SQLite's own 2 MB do not hold the rows of 10,000 chunks
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 DatabaseType = TypeVar("DatabaseType", bound="Database")
 
 
@@ -236,11 +238,11 @@ class Database:
         return row is not None and row[0] == 0
 
     def _run(self, sql: str, values: Sequence[object] = ()) -> None:
-        with self._lock, guarded(self._path, self.KIND.catalogue_anew):
+        with self._lock, guarded(self._path, self.KIND.catalogue_anew), _kept(values):
             self._connection.execute(sql, values)
 
     def _insert(self, sql: str, values: Sequence[object]) -> int:
-        with self._lock, guarded(self._path, self.KIND.catalogue_anew):
+        with self._lock, guarded(self._path, self.KIND.catalogue_anew), _kept(values):
             row_id = self._connection.execute(sql, values).lastrowid
         assert row_id is not None
         return row_id
@@ -254,11 +256,16 @@ class Database:
             raise catalogue_error(error, self._path, self.KIND.catalogue_anew) from error
         except UnicodeDecodeError as error:
             raise self._damaged("a name", error) from error
+        except OverflowError:
+            return self._one(sql, _comparable(values))
         return row
 
     def _all(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         with self._lock, guarded(self._path, self.KIND.catalogue_anew):
-            return self._connection.execute(sql, values).fetchall()
+            try:
+                return self._connection.execute(sql, values).fetchall()
+            except OverflowError:
+                return self._connection.execute(sql, _comparable(values)).fetchall()
 
     def _paged(self, sql: str, values: list[object]) -> Iterator[Row]:
         # Pages keep memory flat and never hold a snapshot (and with it the write-ahead log) between two calls.
@@ -284,3 +291,24 @@ class Database:
 
     def _damaged(self, what: str, reason: object) -> DamagedCorpusError:
         return damaged(what, reason, self.KIND.catalogue_anew)
+
+
+def _comparable(values: Sequence[object]) -> list[object]:
+    """Values of a question, integers that no row can hold as reals: they equal none, and order as they should."""
+    return [_real(value) if isinstance(value, int) and not _LEAST <= value <= _MOST else value for value in values]
+
+
+def _real(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+@contextlib.contextmanager
+def _kept(values: Sequence[object]) -> Iterator[None]:
+    try:
+        yield
+    except OverflowError as error:
+        given = next(value for value in values if isinstance(value, int) and not _LEAST <= value <= _MOST)
+        raise CorpusError("a number is too large to be kept", given=f"{_real(given):g}", expected="64 bits") from error

@@ -26,6 +26,7 @@ from precog.errors import BusyError, CorpusError, DamagedCorpusError
 from precog.store.failure import guarded, looking
 from precog.store.kind import CORPUS, FolderKind
 from precog.store.numbered import NumberedFolder, remove_file
+from precog.writing import open_new
 
 MARKER = "precog.json"
 LOCK = "lock"
@@ -52,7 +53,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
     with guarded(path):
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            temporary.unlink(missing_ok=True)  # of a killed writer: there is one writer at a time
+            descriptor = open_new(temporary)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()

@@ -60,6 +60,8 @@ def forget(
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
     for name in report.dropped:
         out.print(f"dropped {shown(name)}")
+    if report.restored:
+        out.print(f"holding again, as nothing newer is left: {', '.join(map(str, report.restored))}")
     if proof:
         out.print(
             f"searched {report.files_searched} files ({human_bytes(report.bytes_searched)}) for "
