@@ -13,7 +13,8 @@ from precog.store.row_builder import Row, text_of, to_sql
 
 _NAMES = """id, uid, text, header, key_text, details, time_iso, time_utc, speaker, place, reference, domain, subcluster,
     probability, importance, num_tokens, num_accesses, accessed_at, superseded_by, superseded_at, created_at, seal"""
-_DEPOSIT = f"SELECT {_NAMES}, num_states FROM deposits"
+_DEPOSIT = f"""SELECT {_NAMES}, (SELECT count(*) FROM states WHERE states.deposit_id = deposits.id) AS num_states
+    FROM deposits"""  # counted, because the counter has no seal
 _KEYS = "SELECT d.id, k.num_windows, k.vectors, k.seal FROM deposits d LEFT JOIN keys k ON k.deposit_id = d.id"
 
 
