@@ -62,6 +62,9 @@ def squad(
 ) -> int:
     """SQuAD v1.1: reading in context against injected states, with controls, on the same questions."""
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    Sampling(top_p=top_p)  # refused before a model is loaded
+    if beam is not None:
+        GroundedSettings(beam_width=beam)
     chosen = SquadSettings(tuple(modes.split(",")), context, compose_temperature, seed)
     everything = read_questions(data)
     questions = sample_questions(everything, limit, seed)
