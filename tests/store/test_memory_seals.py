@@ -312,3 +312,12 @@ def test_a_number_of_a_segment_that_is_there_is_not_used_again(path):
     after = memories.segment_bytes(path)
     assert all(after[name].startswith(data) for name, data in before.items())
     assert len(after) > len(before)
+
+
+def test_what_is_more_than_one_thing_is_told_so(path):
+    change(path, "UPDATE prototypes SET text = 'x'", "UPDATE keys SET vectors = x'00' WHERE deposit_id = 2")
+    change(path, "UPDATE deposits SET text = 'x' WHERE id = 3")
+    told = "\n".join(complaints(path))
+    assert "the prototypes are not what was written" in told
+    assert "the keys of deposit 2 are not what was written" in told
+    assert "deposit 3 is not what was written" in told
