@@ -1,10 +1,13 @@
+import contextlib
+import os
+import sqlite3
 from dataclasses import replace
 
 import pytest
 from tiny_memory import check_consistent, chunks, everything, forget_texts, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.errors import ForeignStateError
+from precog.errors import DamagedCorpusError, ForeignStateError
 from precog.memory import opened
 from precog.memory import reindex as reindexing
 from precog.memory.deposit import deposit
@@ -152,3 +155,28 @@ def test_what_was_fitted_stays_and_is_made_again_when_something_is_forgotten(
         check_consistent(memory)
         forget_texts(memory, [texts[4]])
         assert everything(memory) == wanted
+
+
+@pytest.mark.usefixtures("_same_encoder")
+@pytest.mark.parametrize("damage", ["count", "cut short", "missing"])
+def test_states_that_are_damaged_are_made_anew(damage: str, tmp_path, backbone: TennsBackbone):
+    folder = tmp_path / "m"
+    with open_memory(folder, backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        before = rows(memory)
+    file = folder / "000001/segments/000000.seg"
+    if damage == "count":
+        with contextlib.closing(sqlite3.connect(folder / "000001/catalogue.sqlite")) as connection:
+            connection.execute("UPDATE segments SET num_records = 1")
+            connection.commit()
+    elif damage == "cut short":
+        os.truncate(file, 5000)
+    else:
+        file.unlink()
+    with pytest.raises(DamagedCorpusError, match="memory reindex"):
+        MemoryStore.open(folder, write=True)
+    reindexing.reindex(folder, choice(backbone))
+    with open_memory(folder, backbone) as memory:
+        assert rows(memory) == before
+        assert [memory.store.read_state(number) is not None for number, *_ in before] == [True] * len(before)
+        assert list(memory.store.complaints()) == []

@@ -66,6 +66,9 @@ def squad(
         samples = expanded(samples)
         output_target(samples, "file of samples")
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    Sampling(top_p=top_p)  # refused before a model is loaded
+    if beam is not None:
+        GroundedSettings(beam_width=beam)
     chosen = SquadSettings(tuple(modes.split(",")), context, compose_temperature, seed)
     everything = read_questions(data)
     questions = sample_questions(everything, limit, seed)

@@ -18,11 +18,14 @@ from precog.store.failure import catalogue_error, guarded, looking
 from precog.store.kind import FolderKind
 from precog.store.record import Location
 from precog.store.row_builder import Row, bytes_of, damaged, int_of
+from precog.store.seal import seal_of_settings
 
 PAGE_OF_ROWS = 512
 _BUSY_TIMEOUT_SEC = 5.0
 _READER_CACHE_KIB = 16_384  # SQLite's own 2 MB do not hold the rows of 10,000 chunks
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
+_SEAL = "seal"
+_SETTINGS = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "replaces")
 DatabaseType = TypeVar("DatabaseType", bound="Database")
 
 
@@ -162,6 +165,28 @@ class Database:
         """Changes a setting of the folder."""
         self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (key, value))
 
+    def seal_settings(self) -> None:
+        """Seals what the folder was made with, so that a flipped bit in it is noticed."""
+        self.set_meta(_SEAL, seal_of_settings(self._sealed()))
+
+    def check_settings(self) -> bool:
+        """Compares the seal of what the folder was made with; False where it was made before there was one.
+
+        Raises:
+            DamagedCorpusError: the settings are not what was written.
+        """
+        if (seal := self.get_meta(_SEAL)) is None:
+            return False
+        if seal != seal_of_settings(self._sealed()):
+            what, reason = f"the settings of the {self.KIND.name}", "their checksum does not match"
+            raise damaged(what, reason, self.KIND.catalogue_anew, are_many=True)
+        return True
+
+    def _sealed(self) -> dict[str, str]:
+        names = (*_SETTINGS, self.KIND.id_key)
+        found = self._all(f"SELECT key, value FROM meta WHERE key IN ({', '.join('?' * len(names))})", names)
+        return {str(key): str(value) for key, value in found}
+
     def bump_generation(self) -> None:
         """Counts a change; index files of an older generation are rebuilt."""
         self._run("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
@@ -185,6 +210,11 @@ class Database:
         """Acknowledged records of each segment file."""
         rows = self._all("SELECT number, num_records FROM segments")
         return {self._int(number): self._int(count) for number, count in rows}
+
+    def records_named(self, segment: int, before: int) -> int:
+        """Records of a segment file, of so many in it, that a state needs: those up to the last one it is named in."""
+        row = self._one("SELECT max(slot) FROM states WHERE segment = ? AND slot < ?", (segment, before))
+        return 0 if row is None or row[0] is None else self._int(row[0]) + 1
 
     def set_segments(self, counts: dict[int, int]) -> None:
         """Acknowledges the records of each segment file."""

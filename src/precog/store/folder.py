@@ -102,7 +102,8 @@ class MarkedFolder:
     def _numbered(self, path: Path) -> NumberedFolder:
         return NumberedFolder(path, self.KIND)
 
-    def _other_kind(self) -> str | None:
+    @property
+    def other_kind(self) -> str | None:
         """What the folder is instead, going by its marker."""
         try:
             found = json.loads((self.path / MARKER).read_bytes())
@@ -126,7 +127,7 @@ class MarkedFolder:
         if not has_marker:
             expected = f"a folder with {MARKER}"
             raise CorpusError(f"this folder is not a {name}", given=self.path, expected=expected, hint=hint)
-        if other := self._other_kind():
+        if other := self.other_kind:
             raise CorpusError(f"this folder is a {other}, not a {name}", given=self.path, expected=f"a {name}")
         try:
             found = json.loads(marker.read_bytes())
@@ -184,7 +185,7 @@ class MarkedFolder:
             CorpusError: it does, or it cannot be read.
         """
         if self.exists:
-            raise CorpusError(f"there is a {self._other_kind() or self.KIND.name} here already", given=self.path)
+            raise CorpusError(f"there is a {self.other_kind or self.KIND.name} here already", given=self.path)
         with looking(self.path, self.KIND.name):
             if not os.path.lexists(self.path):
                 return

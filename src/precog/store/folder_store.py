@@ -21,6 +21,7 @@ from precog.store.folder_reader import FolderReader
 from precog.store.layout import RecordLayout
 from precog.store.numbered import CATALOGUE, SEGMENTS, NumberedFolder
 from precog.store.record import relocate
+from precog.store.row_builder import damaged
 from precog.store.segment import SegmentWriter
 from precog.store.unit import FORGETTING, SCRUB_PENDING, Unit, forgetting_name
 
@@ -278,13 +279,31 @@ class FolderStore(FolderReader):
 
     def _cut_back(self, *, allow_damaged: bool) -> None:
         next_number = self._catalogue.number("next_segment")
-        self._writable().recover(self._catalogue.segments(), next_number, allow_damaged=allow_damaged)
+        writer, counts = self._writable(), self._catalogue.segments()
+        with guarded(self.folder):
+            in_files = writer.records_in_files()
+        for number, in_file in in_files.items():
+            # a crash leaves records that no state names; one that is named was acknowledged, whatever the count says
+            named = self._catalogue.records_named(number, in_file)
+            if named > counts.get(number, 0):
+                if not allow_damaged:
+                    what, given = (
+                        f"the count of segment {number:06d}",
+                        f"{counts.get(number, 0)}, and {named} are named",
+                    )
+                    raise damaged(what, given, self.FOLDER.KIND.states_anew(self.path))
+                counts[number] = named
+        writer.recover(counts, max(next_number, *(number + 1 for number in counts), 0), allow_damaged=allow_damaged)
 
     def _recover(self, *, allow_damaged: bool) -> None:
         with guarded(self.path):
             self.FOLDER(self.path).remove_leftovers()
             NumberedFolder(self.folder).remove_index(only_temporary=True)
         self._cut_back(allow_damaged=allow_damaged)
+        if not self._is_sealed:  # made before there was a seal
+            with self._catalogue.transaction():
+                self._catalogue.seal_settings()
+            self._is_sealed = True
         self._erase_tombstones()
         if self._catalogue.get_meta(SCRUB_PENDING):
             self.drop_index()  # nobody knows whether they have been brought up to date since
@@ -322,6 +341,7 @@ class FolderStore(FolderReader):
             catalogue.set_meta(cls.FOLDER.KIND.id_key, secrets.token_hex(16))
             for key, value in (replaces or {}).items():
                 catalogue.set_meta(key, value)
+            catalogue.seal_settings()
             catalogue.set_meta("next_segment", "0")
             catalogue.set_meta("generation", "0")
         with guarded(folder):
