@@ -46,7 +46,8 @@ def output_target(path: Path, what: str = "file") -> Path:
         given, hint = f"{path}, within a {inside}", "name a file elsewhere"
         raise StorageError(f"the {what} cannot be written there", given=given, expected="another folder", hint=hint)
     if not has_folder:
-        raise StorageError("there is no such folder", given=target.parent, hint="make it first")
+        message = f"the {what} cannot be written: there is no such folder"
+        raise StorageError(message, given=target.parent, hint="make it first")
     return target
 
 
