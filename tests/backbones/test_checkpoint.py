@@ -1,5 +1,6 @@
 """Law 7 and the model folder: strict to read, atomic to write, small on disk."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -10,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 from precog.backbones.card import ModelCard
 from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone
@@ -333,3 +335,24 @@ def test_every_decay_shrinks_over_the_whole_range_of_steps(frequencies):
         assert (decay.abs() < 1).all()
     # as printed, exp(−Δ·A), it would grow
     assert (torch.exp(-DT_MAX * real) > 1).all()
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, TypeError, KeyError, OSError, SafetensorError])
+def test_whatever_reading_a_tensor_raises_is_one_clear_line(error, folder, monkeypatch):
+    class Refusing(contextlib.AbstractContextManager):
+        def __init__(self, *_, **__):
+            pass
+
+        def __exit__(self, *_):
+            pass
+
+        def keys(self):
+            return ["norm.weight"]
+
+        def get_tensor(self, key):
+            raise error(f"could not determine\nthe shape of {key}")
+
+    monkeypatch.setattr("precog.backbones.tenns.checkpoint.safe_open", Refusing)
+    with pytest.raises(ModelError, match=r"a weight file is damaged.*could not determine") as caught:
+        load_backbone(folder)
+    assert "\n" not in str(caught.value)

@@ -75,3 +75,61 @@ def test_what_is_counted(corpus: Path, docs: Path, run: Run) -> None:
     assert "1 unchanged, 1 failed, 1 pruned" in ended.out
     assert "1 chunk\n" in run("list", "--corpus", corpus).out
     assert "2, 1 of them failed" in run("info", "--corpus", corpus).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        *[(["memory", "remember", "x", "--importance", value], "--importance") for value in ("nan", "inf", "1e309")],
+        *[(["memory", "remember", "x", "--alpha", value], "--alpha") for value in ("nan", "0", "inf")],
+        *[(["chat", "--min-confidence", value], "--min-confidence") for value in ("2", "nan", "-inf")],
+        (["chat", "--compose-temperature", "nan"], "--compose-temperature"),
+        (["chat", "--baseline", "nan"], "share of the semantic state"),
+    ],
+)
+def test_a_number_that_a_memory_cannot_use(
+    words: list[str], said: str, model: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECOG_HOME", str(tmp_path))
+    ended = run(*words, "--user", "ana", "--model", model)
+    assert ended.status == 2
+    [line] = ended.err.splitlines()
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["squad", "--compose-temperature", "nan"], "--compose-temperature"),
+        (["squad", "--top-p", "nan"], "--top-p"),
+        (["squad", "--beam", "0"], "sizes are out of range"),
+        (["composition", "--rules", "mean@nan"], "--compose-temperature"),
+        (["composition", "--chunks", "1"], "--chunks"),
+        (["locomo", "--probes", "-1"], "--probes"),
+    ],
+)
+def test_a_number_that_an_evaluation_cannot_use_is_refused_before_anything_is_read(
+    words: list[str], said: str, tmp_path: Path, run: Run
+) -> None:
+    ended = run("eval", *words, "--data", tmp_path / "missing.json", "--model", tmp_path / "missing")
+    assert ended.status == 2
+    [line] = ended.err.splitlines()
+    assert said in line
+
+
+def test_a_deposit_of_a_number_that_none_can_have(
+    model: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECOG_HOME", str(tmp_path))
+    assert run("memory", "remember", "A red boat.", "--user", "ana", "--model", model).status == 0
+    for words in (
+        ["forget", "--id", HUGE, "--model", model],
+        ["supersede", HUGE, "1"],
+        ["supersede", "1", HUGE],
+        ["show", HUGE],
+    ):
+        ended = run("memory", *words, "--user", "ana")
+        assert ended.status == 1
+        [line] = ended.err.splitlines()
+        assert f"there is no such deposit; given: {HUGE}" in line

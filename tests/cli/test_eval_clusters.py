@@ -68,7 +68,7 @@ def test_what_cannot_work_is_one_line(data: Path, tmp_path: Path, capsys: pytest
         (["--data", data, "--held-out", "zz"], 1, "given: zz"),
         (["--data", tmp_path / "none.jsonl"], 1, "cannot be read"),
         (["--data", data, "--threshold", "2"], 2, "threshold"),
-        (["--data", data, "--temperature", "0"], 1, "temperature"),
+        (["--data", data, "--temperature", "0"], 2, "temperature"),
         (["--data", data, "--plot", tmp_path / "map.gif"], 2, ".png or .svg"),
     ):
         ended, _, err = run(capsys, *arguments)

@@ -189,7 +189,11 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, model: Path, run: Run) -> No
 
     def interrupted(number: signal.Signals) -> subprocess.CompletedProcess[str]:
         before = num_chunks()
-        process = subprocess.Popen([*PRECOG, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # on a busy machine whoever looks is to look in time
+        polite = [sys.executable, "-c", "import os, sys; os.nice(15); os.execv(sys.argv[1], sys.argv[1:])"]
+        process = subprocess.Popen(
+            [*polite, *PRECOG, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None and num_chunks() == before:
             time.sleep(0.01)

@@ -120,7 +120,7 @@ def test_what_cannot_be_is_one_line_and_changes_nothing(run: Run, home: Path, tm
         (["fit", "--user", "nil"], "there is nothing to fit sub-clusters to; given: 0 deposits"),
         (["map", *USER, "--out", tmp_path / "map.gif"], "a picture is a PNG or an SVG file"),
         (["map", *USER, "--out", tmp_path / "nowhere" / "map.png"], "there is no such folder"),
-        (["map", *USER, "--out", folder, "--method", "pca"], "the picture could not be written"),
+        (["map", *USER, "--out", folder, "--method", "pca"], "the picture cannot be written"),
         (["map", *USER, "--out", target, "--domain", "weather"], "there is no such domain; given: weather"),
         (["map", *USER, "--out", target, "--method", "guess"], "there is no such projection"),
         (["map", "--user", "nobody", "--out", target], "there is no memory of this user"),
@@ -134,3 +134,11 @@ def test_what_cannot_be_is_one_line_and_changes_nothing(run: Run, home: Path, tm
         assert line in told
     assert {path.name for path in tmp_path.iterdir()} == {"home", "folder.png"}
     assert {path: path.read_bytes() for path in home.rglob("*.sqlite")} == before
+
+
+@pytest.mark.parametrize("option", ["--query", "--speaker", "--before", "--after"])
+def test_forgetting_by_an_empty_condition_is_a_usage_error(run: Run, home: Path, option: str) -> None:
+    for rest in ((), ("--all",)):
+        ended = run("memory", "forget", *USER, *rest, option, "")
+        assert (ended.status, ended.err.count("\n")) == (2, 1)
+        assert option in ended.err

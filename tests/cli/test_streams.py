@@ -1,5 +1,6 @@
 """Standard input and output that are closed, full, or not text: one clear line, and never a traceback."""
 
+import json
 import os
 import subprocess
 import sys
@@ -83,4 +84,7 @@ def test_characters_that_steer_a_terminal_are_shown(run: Run, corpus: Path, docs
     ended = run("list", "--corpus", "no\x1b[31mwhere\x9b", "--json")
     assert not set("\x1b\x9b") & set(ended.out + ended.err)
     assert json_line({"é": "\x9b\n"}) == '{"é": "\\u009b\\n"}'
+    ends = "\u2028\u2029\x85\x0b\x0c\x1c\x1d\x1e\r\n"
+    assert len(json_line({ends: ends}).splitlines()) == 1
+    assert json.loads(json_line({ends: ends})) == {ends: ends}
     assert visible("añ 語\t🙂\n[bold]") == "añ 語\t🙂\n[bold]"

@@ -62,7 +62,7 @@ def test_a_signal_ends_all_processes_and_leaves_nothing(number: int, to_all: boo
             time.sleep(0.02)
         time.sleep(1)  # the workers begin
         os.killpg(group, number) if to_all else process.send_signal(number)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=100)
     finally:
         if process.poll() is None:
             os.killpg(group, signal.SIGKILL)

@@ -28,7 +28,7 @@ from precog.errors import (
     UsageError,
 )
 from precog.records import ModelChoice
-from precog.store import CorpusStore
+from precog.store import CorpusStore, DocumentInfo
 
 
 class OtherEncoder(WordEncoder):
@@ -196,6 +196,29 @@ def test_interrupted_it_shows_the_old_corpus_and_then_goes_on(
     assert checksum(corpus) == checksum(tmp_path / "direct")
     assert report.states < len(states(corpus))  # what had been committed was not read again
     assert [path.name for path in corpus.iterdir() if path.is_dir()] == ["000002"]
+
+
+def test_what_became_of_a_document_since_an_interruption_is_taken_over(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = DocumentInfo("/gone.pdf", "application/pdf", bytes(32), 1, 1)
+    with CorpusStore.open(corpus, write=True) as store, store.batch() as batch:
+        batch.fail_document(info, "a password is needed")
+    other = TennsBackbone.random("tiny-outer", backbone.tokenizer, seed=7)
+    request = ReindexRequest(corpus, save(tmp_path / "m", other))
+
+    def stop(store: CorpusStore, fingerprint: str) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("precog.corpus.reindex.refresh_index", stop)
+        with pytest.raises(StorageError):
+            reindex(request)
+    with CorpusStore.open(corpus, write=True) as store, store.batch() as batch:
+        batch.fail_document(info, "no text in it")
+    reindex(request)
+    with CorpusStore.open(corpus) as store:
+        assert [row.reason for row in store.find_documents("/gone.pdf")] == ["no text in it"]
 
 
 def test_reading_twice_is_another_fingerprint(tmp_path: Path, corpus: Path, backbone: TennsBackbone) -> None:

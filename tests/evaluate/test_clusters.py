@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_keys import CountingEncoder
 
-from precog.errors import InputError
+from precog.errors import InputError, UsageError
 from precog.evaluate.clusters import ClusterSettings, evaluate_clusters, sample_spoken
 from precog.evaluate.separation import separation, separation_loop
 from precog.evaluate.utterances import Spoken, read_spoken
@@ -119,7 +119,7 @@ def test_a_recording_that_is_not_there_is_named() -> None:
     with pytest.raises(InputError, match="only one"):
         sample_spoken(lines()[:40], ClusterSettings("one"))
     for wrong in ({"per_mission": 0}, {"limit": 0}, {"subclusters": 0}, {"seed": -1}, {"least_words": 0}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
+        with pytest.raises(UsageError, match=next(iter(wrong))):
             ClusterSettings("one", **wrong)
 
 

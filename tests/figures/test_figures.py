@@ -121,7 +121,7 @@ def test_an_error_while_drawing_leaves_the_old_picture(tmp_path: Path, monkeypat
 def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
     (tmp_path / "folder.png" / "inside").touch()
-    with pytest.raises(StorageError, match="could not be written"):
+    with pytest.raises(StorageError, match="the picture cannot be written"):
         figures.loss_curve(METRICS, tmp_path / "folder.png")
     with pytest.raises(StorageError, match="no such folder"):
         figures.loss_curve(METRICS, tmp_path / "nowhere" / "loss.png")

@@ -1,5 +1,6 @@
 import gzip
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,10 @@ def rows(memory: OpenMemory) -> list[tuple[object, ...]]:
     ]
 
 
+def changed(line: str, **values: object) -> str:
+    return json.dumps({**json.loads(line), **values})
+
+
 def exported(folder: Path, path: Path, backbone: TennsBackbone) -> list[tuple[object, ...]]:
     with open_memory(folder, backbone) as memory:
         deposit(memory, chunks(memory, said(*TEXTS, " ".join(TEXTS * 20))))
@@ -66,7 +71,18 @@ def test_there_and_back(tmp_path, backbone: TennsBackbone, name: str):
         (lambda lines: [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]], "version"),
         (lambda lines: [lines[0], lines[1], lines[1]], "contradicts itself"),
         (lambda lines: [lines[0], lines[1], lines[2].replace('"part": 0', '"part": "x"')], "line 3: part"),
-        (lambda lines: [], "no JSON object"),
+        (lambda lines: [], "line 1: malformed JSON"),
+        (lambda lines: [*lines[:2], "[" * 200_000], "line 3: JSON nested too deeply"),
+        (lambda lines: ["[" * 200_000, *lines[1:]], "line 1: JSON nested too deeply"),
+        (lambda lines: [*lines[:2], lines[2].replace('"header": "', '"header": "\\ud800')], "line 3: header"),
+        (lambda lines: [*lines[:2], lines[2].replace('"header": "', '"header": "\\u0000')], "line 3: header"),
+        (lambda lines: [*lines[:2], lines[2].replace('"text": "', '"text": "\\udfff')], "line 3: text"),
+        (lambda lines: [*lines[:2], changed(lines[2], importance=10**400)], "line 3: importance"),
+        (lambda lines: [*lines[:2], changed(lines[2], created_at=-(10**400))], "line 3: created_at"),
+        (lambda lines: [*lines[:2], changed(lines[2], superseded_at=10**400)], "line 3: superseded_at"),
+        (lambda lines: [*lines[:2], changed(lines[2], created_at=float("nan"))], "line 3: created_at"),
+        (lambda lines: [*lines[:2], lines[2].replace('"id": 2', f'"id": {"9" * 5000}')], "line 3: malformed JSON"),
+        (lambda lines: [*lines[:2], changed(lines[2], num_parts=1 << 63)], "line 3: num_parts"),
         (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": 1.5')], "line 3: part"),
         (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": -3')], "line 3: part"),
         (lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": 7')], "line 3: part"),
@@ -94,9 +110,58 @@ def test_a_foreign_or_damaged_archive_is_one_clear_line(tmp_path, backbone: Tenn
 
 
 def test_bytes_that_are_no_text(tmp_path):
-    (tmp_path / "a.gz").write_bytes(gzip.compress(json.dumps({}).encode(), mtime=0)[:-4])
-    with pytest.raises(InputError, match="cannot be read"):
-        read_archive(tmp_path / "a.gz")
+    packed = gzip.compress(random.Random(0).randbytes(500).hex().encode(), mtime=0)
+    for wrong in (packed[:-4], packed[:40], packed[:200] + bytes([packed[200] ^ 255]) + packed[201:]):
+        (tmp_path / "a.gz").write_bytes(wrong)
+        with pytest.raises(InputError, match="the compressed archive is damaged"):
+            read_archive(tmp_path / "a.gz")
+    (tmp_path / "a.jsonl").write_bytes(b'{"format": "\xff"}')
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_archive(tmp_path / "a.jsonl")
+    with pytest.raises(InputError, match="the archive cannot be read"):
+        read_archive(tmp_path)
+
+
+@pytest.mark.parametrize("circle", [{1: 2, 2: 3, 3: 1}, {2: 3, 3: 2}, {1: 2, 2: 3, 3: 2}])
+def test_what_would_be_superseded_by_itself_is_refused(tmp_path, backbone: TennsBackbone, circle: dict[int, int]):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        export(memory.store, tmp_path / "a.jsonl")
+    head, *lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    rows = [changed(line, superseded_by=circle.get(n), superseded_at=1.0) for n, line in enumerate(lines, 1)]
+    (tmp_path / "b.jsonl").write_text("\n".join([head, *rows, ""]))
+    with pytest.raises(InputError, match=r"contradicts itself.*, line [34]: "):
+        read_archive(tmp_path / "b.jsonl")
+
+
+def test_an_archive_that_contradicts_what_is_remembered_stores_nothing(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        with memory.store.batch() as batch:
+            batch.supersede(1, 2, at=5.0)
+        export(memory.store, tmp_path / "a.jsonl")
+    with open_memory(tmp_path / "b", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS[:2])))
+        with memory.store.batch() as batch:
+            batch.supersede(2, 1, at=5.0)
+        before = memory.store.checksum()
+        with pytest.raises(InputError, match="line 2"):
+            import_archive(memory, read_archive(tmp_path / "a.jsonl"))
+        assert memory.store.checksum() == before
+
+
+@pytest.mark.parametrize("key", ["header", "text"])
+def test_what_no_record_has_room_for_is_refused_before_anything_is_stored(tmp_path, backbone: TennsBackbone, key: str):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        export(memory.store, tmp_path / "a.jsonl")
+    *lines, last = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "b.jsonl").write_text("\n".join([*lines, changed(last, **{key: "words " * 300 + "end"}), ""]))
+    with open_memory(tmp_path / "b", backbone) as memory:
+        before = memory.store.checksum()
+        with pytest.raises(InputError, match=r"too long; given: line 4, \d+ tokens"):
+            import_archive(memory, read_archive(tmp_path / "b.jsonl"))
+        assert memory.store.checksum() == before
 
 
 def test_a_header_of_an_older_release_stays_as_it_was_read(tmp_path, backbone: TennsBackbone):

@@ -49,6 +49,18 @@ def test_what_is_left_is_bit_equal_to_a_memory_that_never_saw_it(tmp_path, backb
         assert gone not in {entry.deposit.info.text for entry in recaller.recall(gone, 20).evidence}
 
 
+def test_what_holds_again_is_told_and_found(tmp_path, backbone: TennsBackbone):
+    with fill(tmp_path / "a", backbone, TEXTS) as memory:
+        with memory.store.batch() as batch:
+            batch.supersede(1, 2, at=5.0)
+            batch.supersede(2, 3, at=6.0)
+        assert forget(memory, list(memory.store.deposits(ids=[2])), proof=False).to_json()["restored"] == []
+        assert memory.store.deposit(1).superseded_by == 3
+        assert forget(memory, list(memory.store.deposits(ids=[3])), proof=False).to_json()["restored"] == [1]
+        found = Recaller(memory.store, memory.encoder).recall(TEXTS[0], 20).evidence
+        assert 1 in {entry.deposit.id for entry in found}
+
+
 def test_the_search_finds_what_is_left_behind(tmp_path, backbone: TennsBackbone):
     with fill(tmp_path / "a", backbone, TEXTS) as memory:
         record = memory.store.read_state(2)

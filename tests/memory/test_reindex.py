@@ -1,8 +1,13 @@
+import contextlib
+import os
+import sqlite3
+from dataclasses import replace
+
 import pytest
 from tiny_memory import check_consistent, chunks, everything, forget_texts, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.errors import ForeignStateError
+from precog.errors import DamagedCorpusError, ForeignStateError
 from precog.memory import opened
 from precog.memory import reindex as reindexing
 from precog.memory.deposit import deposit
@@ -98,6 +103,40 @@ def test_an_interrupted_run_goes_on(tmp_path, backbone: TennsBackbone, other: Te
 
 
 @pytest.mark.usefixtures("_same_encoder")
+@pytest.mark.parametrize("change", ["supersede", "fit", "touch", "tell"])
+def test_a_memory_that_changed_since_is_read_anew(
+    tmp_path, backbone: TennsBackbone, other: TennsBackbone, monkeypatch, change: str
+):
+    texts = [f"{text} {number} times." for number in range(3) for text in TEXTS]
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*texts)))
+    monkeypatch.setattr("precog.memory.deposit.UNIT_DEPOSITS", 4)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reindexing.reindex(tmp_path / "a", choice(other), on_progress=stop)
+    with open_memory(tmp_path / "a", backbone) as memory:
+        if change == "fit":
+            fit_memory(memory, FitSettings(per_domain=1, least_members=2))
+        elif change == "tell":
+            deposit(memory, chunks(memory, said("A new boat came.", speaker="Ben")))
+        else:
+            with memory.store.batch() as batch:
+                batch.supersede(1, 2, at=7.0) if change == "supersede" else batch.touch([1], 9e9)
+        before = [replace(entry, info=replace(entry.info, num_tokens=0)) for entry in memory.store.deposits()]
+        prototypes = memory.prototypes.to_json()
+    seen: list[int] = []
+    reindexing.reindex(tmp_path / "a", choice(other), on_progress=lambda done, total: seen.append(done))
+    assert seen[0] == 4
+    with open_memory(tmp_path / "a", other) as memory:
+        assert [replace(entry, info=replace(entry.info, num_tokens=0)) for entry in memory.store.deposits()] == before
+        assert memory.prototypes.to_json() == prototypes
+        check_consistent(memory)
+
+
+@pytest.mark.usefixtures("_same_encoder")
 def test_what_was_fitted_stays_and_is_made_again_when_something_is_forgotten(
     tmp_path, backbone: TennsBackbone, other: TennsBackbone
 ):
@@ -116,3 +155,28 @@ def test_what_was_fitted_stays_and_is_made_again_when_something_is_forgotten(
         check_consistent(memory)
         forget_texts(memory, [texts[4]])
         assert everything(memory) == wanted
+
+
+@pytest.mark.usefixtures("_same_encoder")
+@pytest.mark.parametrize("damage", ["count", "cut short", "missing"])
+def test_states_that_are_damaged_are_made_anew(damage: str, tmp_path, backbone: TennsBackbone):
+    folder = tmp_path / "m"
+    with open_memory(folder, backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        before = rows(memory)
+    file = folder / "000001/segments/000000.seg"
+    if damage == "count":
+        with contextlib.closing(sqlite3.connect(folder / "000001/catalogue.sqlite")) as connection:
+            connection.execute("UPDATE segments SET num_records = 1")
+            connection.commit()
+    elif damage == "cut short":
+        os.truncate(file, 5000)
+    else:
+        file.unlink()
+    with pytest.raises(DamagedCorpusError, match="memory reindex"):
+        MemoryStore.open(folder, write=True)
+    reindexing.reindex(folder, choice(backbone))
+    with open_memory(folder, backbone) as memory:
+        assert rows(memory) == before
+        assert [memory.store.read_state(number) is not None for number, *_ in before] == [True] * len(before)
+        assert list(memory.store.complaints()) == []

@@ -187,6 +187,8 @@ def test_locomo_questions(tmp_path: Path) -> None:
     [
         ({"question": "", "answer": "x", "category": 1}, "question c/0 has no words"),
         ({"question": "q", "answer": "x", "category": 6}, "question c/0 has no category; given: 6; expected: 1 to 5"),
+        ({"question": "q", "answer": "x", "category": True}, "question c/0 has no category; given: True"),
+        ({"question": "q", "answer": "x", "category": 1.0}, "question c/0 has no category; given: 1.0"),
         ({"question": "q", "category": 1}, "question c/0 has no answer"),
         ({"question": "q", "answer": "x", "evidence": "D1:1", "category": 1}, "question c/0 has no list of evidence"),
         (3, "question c/0 has no words"),

@@ -130,9 +130,9 @@ def test_two_conversations_at_once_lose_nothing(tmp_path: Path, session: Opened)
         for talker in talkers:
             talker.join()
         for talk in (first, second):
-            found = talk.say("Ben number 3 went where?").evidence[0].memory
-            assert found is not None
-            assert found.deposit.info.text == told["Ben"][3]
+            found = [entry.memory for entry in talk.say("Ben number 3 went where?").evidence]
+            # the turn after it, whoever's that is, is found by the same words
+            assert told["Ben"][3] in [entry.deposit.info.text for entry in found if entry is not None]
     assert sorted(texts(tmp_path / "ana")) == sorted(told["Ana"] + told["Ben"])
 
 

@@ -107,10 +107,11 @@ class MemoryMachine(RuleBasedStateMachine):
         gone = {self.some(pick) for pick in picks}
         with self.store.batch() as batch:
             batch.delete_deposits(gone)
-        for number in gone:
-            self.forgotten.add(self.model.pop(number)["seed"])
+        lost = {number: self.model.pop(number) for number in gone}
+        self.forgotten |= {entry["seed"] for entry in lost.values()}
         for entry in self.model.values():
-            entry["by"] = None if entry["by"] in gone else entry["by"]
+            while entry["by"] in lost:
+                entry["by"] = lost[entry["by"]]["by"]
         self.store.scrub()
         strings = [said for seed in self.forgotten for said in memories.said_by(seed)]
         assert search_folder(self.path, Needles(strings)).hits == 0

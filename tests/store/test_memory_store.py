@@ -1,6 +1,7 @@
 """A user's memory as those above see it: deposits, the dial, what is derived, moving, superseding, searching."""
 
 import datetime
+from dataclasses import replace
 
 import memories
 import numpy as np
@@ -299,6 +300,28 @@ def test_moved_deposits_are_counted_and_searched_where_they_are(store):
     assert store.deposit(1).info.subcluster == "home"
 
 
+@pytest.mark.parametrize(
+    ("gone", "left", "restored"),
+    [
+        ([2], {1: (3, 5.0), 3: (4, 7.0)}, ()),
+        ([2, 3], {1: (4, 5.0)}, ()),
+        ([3, 4], {1: (2, 5.0)}, (2,)),
+        ([2, 3, 4], {}, (1,)),
+        ([1], {2: (3, 6.0), 3: (4, 7.0)}, ()),
+        ([4], {1: (2, 5.0), 2: (3, 6.0)}, (3,)),
+    ],
+)
+def test_what_is_superseded_stays_so_as_long_as_anything_newer_is_left(store, gone, left, restored):
+    memories.fill(store, range(4))
+    with store.batch() as batch:
+        for old in (1, 2, 3):
+            batch.supersede(old, old + 1, 4.0 + old)
+    with store.batch() as batch:
+        assert batch.delete_deposits(gone).restored == restored
+    assert {d.id: (d.superseded_by, d.superseded_at) for d in store.deposits(superseded=True)} == left
+    assert list(store.complaints()) == []
+
+
 def test_what_is_superseded_holds_again_when_the_newer_is_forgotten(store):
     memories.fill(store, range(4))
     with store.batch() as batch:
@@ -312,9 +335,45 @@ def test_what_is_superseded_holds_again_when_the_newer_is_forgotten(store):
     assert [(d.superseded_by, d.superseded_at) for d in store.deposits(superseded=True)] == [(2, 5.0), (3, 6.0)]
     assert store.size().num_superseded == 2
     with store.batch() as batch:
-        batch.delete_deposits([2])
-    assert ids(store.deposits(superseded=False)) == [1, 3, 4]
+        assert batch.delete_deposits([3]).restored == (2,)
+    with store.batch() as batch:
+        assert batch.delete_deposits([2]).restored == (1,)
+    assert ids(store.deposits(superseded=False)) == [1, 4]
     assert list(store.complaints()) == []
+
+
+@pytest.mark.parametrize(
+    "number",
+    [1 << 63, 99999999999999999999999, -(1 << 63) - 1, 10**400, -(10**400)],
+    ids=["64 bits", "77 bits", "negative", "no real either", "no negative real either"],
+)
+def test_a_number_that_no_row_can_hold_is_no_deposit(store, number: int):
+    memories.fill(store, range(2))
+    assert store.deposit(number) is None
+    assert ids(store.deposits(ids=[1, number])) == [1]
+    assert ids(store.deposits(from_id=number)) == ([] if number > 0 else [1, 2])
+    assert store.states_of(number) == []
+    assert list(store.iter_keys([number])) == []
+    assert store.id_before(number, 1) == (2 if number > 0 else 0)
+    with pytest.raises(CorpusError, match="no longer"):
+        store.read_state(number)
+    assert store.read_state(1, number) is None
+    before = store.checksum()
+    with store.batch() as batch:
+        for act in (
+            lambda: batch.supersede(1, number, 5.0),
+            lambda: batch.supersede(number, 1, 5.0),
+            lambda: batch.delete_deposits([1, number]),
+            lambda: batch.drop_states(number),
+            lambda: batch.move_deposits([number], "social", "music", 0.9),
+        ):
+            with pytest.raises(CorpusError, match="no such deposit"):
+                act()
+        batch.touch([number], 1.9e9)
+    info = replace(memories.info_of(9), num_tokens=abs(number) + 1)
+    with pytest.raises(CorpusError, match="too large to be kept"), store.batch() as batch:
+        batch.add_deposit(info, np.ones((1, store.key_dim), np.float32))
+    assert store.checksum() == before
 
 
 def test_recall_is_counted_and_the_coldest_come_first(store):

@@ -14,13 +14,14 @@ from precog.cli.eval_composition import composition
 from precog.cli.eval_locomo import locomo
 from precog.cli.output import human_seconds, out, print_json
 from precog.cli.progress import Counting
-from precog.config import resolve
+from precog.config import expanded, resolve
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
 from precog.engine.sampling import Sampling
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.squad import MODES, SquadSettings, evaluate
 from precog.evaluate.squad_data import read_questions, sample_questions
+from precog.writing import output_file, output_target
 
 app = typer.Typer(
     help="Measure answers on a data set.",
@@ -61,7 +62,13 @@ def squad(
     as_json: options.Json = False,
 ) -> int:
     """SQuAD v1.1: reading in context against injected states, with controls, on the same questions."""
+    if samples is not None:
+        samples = expanded(samples)
+        output_target(samples, "file of samples")
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    Sampling(top_p=top_p)  # refused before a model is loaded
+    if beam is not None:
+        GroundedSettings(beam_width=beam)
     chosen = SquadSettings(tuple(modes.split(",")), context, compose_temperature, seed)
     everything = read_questions(data)
     questions = sample_questions(everything, limit, seed)
@@ -81,11 +88,11 @@ def squad(
             questions, everything, reader, chosen, settings.encoder, lambda done: bar.show(done, len(questions))
         )
     if samples is not None:
-        with samples.open("w", encoding="utf-8") as file:
+        with output_file(samples, "file of samples", mode=0o644) as file:
             for sample in answered:
                 said = {mode: answer.text for mode, answer in sample.said.items()}
                 line = {"id": sample.id, "question": sample.question, "answers": sample.answers, "said": said}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
     if as_json:
         print_json(report)
     else:

@@ -25,12 +25,13 @@ from precog.cli.output import human_seconds, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
 from precog.encoders import Encoder, load_encoder
-from precog.errors import StorageError, UsageError
+from precog.errors import UsageError
 from precog.evaluate.locomo import PROBES, PROTOTYPES, Locomo, LocomoSettings, read_locomo, recall_of
 from precog.evaluate.locomo_answers import Asked, answers_of, sample_answered, storage_of
 from precog.memory.keyed import sklearn_part
 from precog.memory.transcript import LocomoQuestion
 from precog.state.codec import codec_named
+from precog.writing import output_file, output_target
 
 
 def locomo(
@@ -66,8 +67,7 @@ def locomo(
         if not answers:
             raise UsageError("--samples writes answers, and none are asked", given=str(samples), expected="--answers N")
         samples = expanded(samples)
-        if not samples.parent.is_dir():
-            raise StorageError("there is no such folder", given=samples.parent, hint="make it first")
+        output_target(samples, "file of samples")
     if "fitted" in settings.prototypes:
         sklearn_part("cluster")
     read = read_locomo(data, settings.zone)
@@ -133,7 +133,8 @@ def _answers(
         data, questions, backbone, encoder, codec, lambda done: bar.show(done, len(questions), "answers")
     )
     if samples is not None:
-        samples.write_text("".join(map(_line, asked)), encoding="utf-8")
+        with output_file(samples, "file of samples", mode=0o644) as file:
+            file.write("".join(map(_line, asked)).encode())
     return {"storage": storage_of(data, backbone, codec), "answers": report, "model": backbone.card.name}
 
 

@@ -3,6 +3,7 @@
 import json
 import unicodedata
 
+_LINE_ENDS = "\u2028\u2029"  # beside control characters: where readers of lines, unlike JSON, see an end
 _TURNS = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
 
 
@@ -15,13 +16,13 @@ def visible(text: str) -> str:
 
 
 def json_line(value: object) -> str:
-    """JSON on one line in which such characters are escaped, as JSON itself asks only for some of them.
+    """JSON on one line, whoever reads lines: such characters and all that may end a line are escaped, as JSON allows.
 
     Raises:
         ValueError: a number is not finite.
     """
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return "".join(f"\\u{ord(char):04x}" if _steers(char) else char for char in line)
+    return "".join(f"\\u{ord(char):04x}" if _steers(char) or char in _LINE_ENDS else char for char in line)
 
 
 def _steers(char: str) -> bool:

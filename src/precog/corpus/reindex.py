@@ -128,7 +128,7 @@ def _events(
         progress.reading(row.info.source)
         done = new.find_documents(row.info.source)
         settled = next((entry for entry in done if entry.status != "indexing"), None)
-        if settled is not None and settled.info == row.info and settled.status == row.status:
+        if settled is not None and replace(settled, id=row.id, num_chunks=row.num_chunks) == row:
             report.unchanged += row.status == "indexed"
         elif row.status == "failed":
             yield Fail(row.info, row.reason or "")

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from precog.encoders.encoder import Encoder
-from precog.errors import InputError
+from precog.errors import InputError, UsageError
 from precog.evaluate.separation import separation
 from precog.evaluate.utterances import Spoken
 from precog.memory.domains import OTHERS, read_seeds
@@ -56,16 +56,16 @@ class ClusterSettings:
         """Checks the ranges.
 
         Raises:
-            InputError: a number is out of its range.
+            UsageError: a number is out of its range.
         """
         for name, least in (("per_mission", 1), ("limit", 1), ("least_words", 1), ("subclusters", 1), ("seed", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise InputError(f"{name} is out of its range", given=value, expected=f"≥ {least}")
+                raise UsageError(f"{name} is out of its range", given=value, expected=f"≥ {least}")
         if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise InputError("the routing temperature is a positive number", given=self.temperature)
+            raise UsageError("the routing temperature is a positive number", given=self.temperature)
         if not 0 <= self.threshold <= 1:
-            raise InputError("the routing threshold is a probability", given=self.threshold, expected="from 0 to 1")
+            raise UsageError("the routing threshold is a probability", given=self.threshold, expected="from 0 to 1")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from precog.encoders import Encoder, load_encoder
+from precog.engine.composed import Composing
 from precog.engine.modes import FreeSettings
 from precog.errors import UsageError
 from precog.evaluate.metrics import Interval, bootstrap, exact_match, f1, paired_bootstrap
@@ -45,6 +46,7 @@ class SquadSettings:
             raise UsageError("--modes: no such mode", given=", ".join(unknown) or "none", expected=", ".join(MODES))
         if self.context not in ("gold", "retrieved"):
             raise UsageError("--context: no such choice", given=self.context, expected="gold or retrieved")
+        Composing(temperature=self.compose_temperature)  # refuses what is no temperature
 
 
 class Paragraphs:

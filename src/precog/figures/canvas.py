@@ -4,14 +4,13 @@ White paper whatever the viewer's background is; text of 11 points at 100 dots p
 colours of Okabe and Ito, which people with any colour vision tell apart, each with a line style of its own besides.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from precog.errors import StorageError, UsageError
+from precog.errors import UsageError
+from precog.writing import output_file, output_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,12 +51,11 @@ def check_target(path: Path) -> None:
 
     Raises:
         UsageError: the suffix is neither .png nor .svg, or matplotlib is not installed.
-        StorageError: there is no such folder.
+        StorageError: there is no such folder, or it is no place for a file.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError("a picture is a PNG or an SVG file", given=path, expected="a name ending in .png or .svg")
-    if not path.parent.is_dir():
-        raise StorageError("there is no such folder", given=path.parent, hint="make it first")
+    output_target(path, "picture")
     try:
         import matplotlib  # noqa: F401  # loaded by whoever draws, and by nobody else
     except ImportError as error:
@@ -124,18 +122,5 @@ def whole_numbers(panel: "Axes") -> None:
 def _write(figure: "Figure", path: Path) -> None:
     kind = path.suffix.lower().removeprefix(".")
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-    try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".partial", delete=False) as file:
-            temporary = Path(file.name)
-            try:
-                figure.savefig(file, format=kind, metadata=metadata)
-                file.flush()
-                os.fsync(file.fileno())
-                os.fchmod(file.fileno(), 0o644)
-                temporary.replace(path)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise
-    except OSError as error:
-        raise StorageError("the picture could not be written", given=f"{path}: {error.strerror or error}") from error
+    with output_file(path, "picture", mode=0o644) as file:
+        figure.savefig(file, format=kind, metadata=metadata)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from precog.errors import CorpusError, StorageError
+from precog.writing import open_new
 
 _MAGIC = b"PRECOGIX"
 _VERSION = 1
@@ -65,7 +66,8 @@ def write_index_file(path: Path, *, kind: str, generation: int, tag: str, parts:
     header = json.dumps({"kind": kind, "generation": generation, "tag": tag, "parts": described}).encode()
     temporary = path.with_name(path.name + ".tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        temporary.unlink(missing_ok=True)  # of a killed writer: there is one writer at a time
+        descriptor = open_new(temporary)
         try:
             os.write(descriptor, bytes(_HEAD.size))
             writer = _CheckedWriter(descriptor)

@@ -6,33 +6,41 @@ It holds what was said, not states: whoever imports it reads the texts with a mo
 import gzip
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from precog.errors import InputError
 from precog.memory.chunking import MemoryChunk
 from precog.memory.moment import parse_time, resolve
-from precog.memory.utterance import Utterance
-from precog.store import write_atomically
+from precog.memory.transcript.json_values import parsed
+from precog.memory.transcript.opening import read_bytes, unpacked
+from precog.memory.utterance import Utterance, clean
 from precog.store.memory import Deposit, MemoryStore
+from precog.writing import output_file, output_target
 
 FORMAT = "precog-memory"
 VERSION = 1
+Name = TypeVar("Name", bound=Hashable)
 _TEXTS = ("text", "header", "time", "speaker", "place", "reference")
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and clean(value) == value
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return False
 
 
 def _or_null(check: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -61,6 +69,7 @@ class Entry:
         created_at: when it was deposited, UTC seconds.
         superseded_by: number of the deposit that holds instead; None if it holds itself.
         superseded_at: since when, UTC seconds.
+        line: of the archive that it stands on.
     """
 
     id: int
@@ -69,6 +78,12 @@ class Entry:
     created_at: float
     superseded_by: int | None
     superseded_at: float | None
+    line: int
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for errors."""
+        return f"line {self.line}"
 
 
 def export(store: MemoryStore, path: Path) -> int:
@@ -78,12 +93,14 @@ def export(store: MemoryStore, path: Path) -> int:
         How many.
 
     Raises:
-        StorageError: the disk refuses; a file that was there stays as it was.
+        StorageError: the disk refuses, or that is no place for a file; one that was there stays as it was.
     """
+    output_target(path, "archive")
     rows = [_row(entry) for entry in store.deposits()]
     head = {"format": FORMAT, "version": VERSION, "deposits": len(rows)}
     data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [head, *rows]).encode()
-    write_atomically(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    with output_file(path, "archive") as file:
+        file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return len(rows)
 
 
@@ -113,11 +130,9 @@ def read_archive(path: Path) -> list[Entry]:
         InputError: it cannot be read, is no archive, of a newer version, cut short, or a line is wrong.
     """
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "damaged, or not UTF-8"
-        raise InputError("the archive cannot be read", given=f"{path} ({reason})") from error
+        text = unpacked(read_bytes(path, "archive"), str(path), "archive").decode()
+    except UnicodeDecodeError as error:
+        raise InputError("the archive is not UTF-8", given=path, hint=f"byte {error.start} of its text") from error
     lines = text.split("\n")
     head = _object(lines[0], path, 1)
     if head.get("format") != FORMAT:
@@ -130,14 +145,35 @@ def read_archive(path: Path) -> list[Entry]:
     known = {entry.id for entry in entries}
     if len(known) != len(entries) or not {entry.superseded_by for entry in entries} <= known | {None}:
         raise InputError("the archive contradicts itself", given=path, expected="each id once, and no other named")
+    newer: dict[int, int] = {}
+    for entry in entries:
+        if entry.superseded_by is not None and not supersedes(newer, entry.id, entry.superseded_by):
+            raise in_a_circle(entry, "the archive contradicts itself", f"{path}, ")
     return entries
+
+
+def supersedes(newer: MutableMapping[Name, Name], old: Name, new: Name) -> bool:
+    """Notes what holds instead of something; False if that would itself be superseded by it, however often."""
+    at: Name | None = new
+    while at is not None and at != old:
+        at = newer.get(at)
+    if at is None:
+        newer[old] = new
+    return at is None
+
+
+def in_a_circle(entry: Entry, message: str, file: str = "") -> InputError:
+    """The refusal of an entry that is to be superseded by what it has superseded."""
+    given = f"{file}{entry.place}: {entry.id} is superseded by {entry.superseded_by}, and so by itself"
+    return InputError(message, given=given, expected="something that holds")
 
 
 def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
     try:
-        value = json.loads(line)
-    except ValueError:
-        value = None
+        value = parsed(line, "")
+    except InputError as error:
+        given = f"{path}, line {number}: {error.message}"
+        raise InputError("a line of the archive is no JSON object", given=given) from error
     if not isinstance(value, dict):
         raise InputError("a line of the archive is no JSON object", given=f"{path}, line {number}")
     return value
@@ -165,5 +201,6 @@ def _entry(row: Mapping[str, object], path: Path, number: int) -> Entry:
         float(cast(float, row["importance"])),
         float(cast(float, row["created_at"])),
         cast(int | None, row["superseded_by"]),
-        cast(float | None, row["superseded_at"]),
+        None if row["superseded_at"] is None else float(cast(float, row["superseded_at"])),
+        number,
     )

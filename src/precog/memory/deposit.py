@@ -19,6 +19,7 @@ from precog.memory.expiry import Expired, keep_budget
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.routing import Route, route
+from precog.memory.settings import check_importance
 from precog.state import State
 from precog.store.memory import DepositInfo, Group, MemoryBatch, Semantic
 
@@ -62,6 +63,9 @@ class Telling:
     chunk: MemoryChunk
     importance: float = 0.0
     created_at: float | None = None
+
+    def __post_init__(self) -> None:
+        check_importance(self.importance)
 
 
 def uid_of(chunk: MemoryChunk) -> bytes:

@@ -38,6 +38,7 @@ class Forgotten:
         uids: hashes that name what they said, in the same order; a receipt that says nothing of it.
         rebuilt: sub-clusters whose semantic state was folded anew.
         dropped: what else was made of them and is gone.
+        restored: deposits that hold again, because all that had superseded them is gone.
         files_searched: every file of the memory's folder; 0 when no proof was asked for.
         bytes_searched: their sizes, summed.
         searched_for: distinct byte strings.
@@ -50,6 +51,7 @@ class Forgotten:
     uids: tuple[str, ...]
     rebuilt: tuple[Group, ...]
     dropped: tuple[str, ...]
+    restored: tuple[int, ...] = ()
     files_searched: int = 0
     bytes_searched: int = 0
     searched_for: int = 0
@@ -64,6 +66,7 @@ class Forgotten:
             "hashes": list(self.uids),
             "rebuilt": [" ▸ ".join(group) for group in self.rebuilt],
             "dropped": list(self.dropped),
+            "restored": list(self.restored),
             "files_searched": self.files_searched,
             "bytes_searched": self.bytes_searched,
             "searched_for": self.searched_for,
@@ -104,7 +107,7 @@ def forget(
     refresh_index(store, memory.settings.encoder_fingerprint)
     store.scrub()
     uids = tuple(deposit.info.uid.hex() for deposit in deposits)
-    report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped))
+    report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped), made.restored)
     if not proof:
         return report
     found = search_folder(store.path, needles, lambda: _left(memory), on_bytes)

@@ -1,7 +1,7 @@
 """A user's memory with what belongs to it: settings, model, encoder, prototypes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.settings import MemorySettings
 from precog.records import ModelChoice, StateReader, check_backbone
 from precog.store.memory import MemoryStore, StoredPrototypes
+from precog.text.tokenizer import Tokenizer
 
 
 def first_settings(
@@ -83,6 +84,7 @@ class OpenMemory:
         create: bool = False,
         keeps_prototypes: bool = True,
         wait_sec: float = 30.0,
+        before_making: Callable[[Tokenizer, MemorySettings], None] = lambda tokenizer, settings: None,
     ) -> "OpenMemory":
         """Opens a memory to write, and makes it where there is none and ``create`` is set.
 
@@ -95,6 +97,7 @@ class OpenMemory:
             keeps_prototypes: unless whoever opens it replaces them: then the seeds' are at hand, and those that are
                 stored are not read, damaged or not.
             wait_sec: for another writer to finish.
+            before_making: told what the memory is to be made with; what it raises leaves nothing behind.
 
         Raises:
             UsageError: a setting is out of range, or not the memory's.
@@ -113,6 +116,7 @@ class OpenMemory:
                 raise
         backbone, made = model.load("once"), load_encoder(encoder)
         settings = first_settings(model, backbone, encoder, made, wanted)
+        before_making(backbone.tokenizer, settings)
         memory = cls.begin(folder, settings, backbone, made, wait_sec=wait_sec)
         try:
             settings_of(memory.store, wanted)  # somebody else may have begun it meanwhile

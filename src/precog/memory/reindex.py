@@ -65,7 +65,7 @@ def reindex(
         BusyError: another process is writing to it.
         StorageError: the disk is full or refuses; the old memory stays as it is.
     """
-    with MemoryStore.open(folder, write=True, wait_sec=30.0) as store:
+    with MemoryStore.open(folder, write=True, wait_sec=30.0, allow_damaged=True) as store:
         old = settings_of(store)
         backbone = model.open(old.model, "once")
         named = encoder or (old.encoder or None)

@@ -26,11 +26,13 @@ class Remade:
         prototypes: that the memory is routed by now; to be taken over once the unit is committed.
         groups: whose semantic states are to be folded anew.
         dropped: what is gone or was made anew, for people.
+        restored: deposits that hold again, because all that was newer is gone.
     """
 
     prototypes: Prototypes
     groups: tuple[Group, ...]
     dropped: tuple[str, ...] = ()
+    restored: tuple[int, ...] = ()
 
 
 def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> Remade:
@@ -47,7 +49,7 @@ def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> 
     dropped = batch.delete_deposits([deposit.id for deposit in gone])
     history = memory.prototypes.history
     if not history.has_read([(deposit.id, deposit.info.uid) for deposit in gone]):
-        return Remade(memory.prototypes, dropped.groups)
+        return Remade(memory.prototypes, dropped.groups, restored=dropped.restored)
     lost = ["prototypes"]
     prototypes = _first_step(memory, gone, lost)
     for step in history.promotions:
@@ -56,7 +58,8 @@ def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> 
             lost.append(f"a promoted group of {step.domain}")  # its name was made of what was said
         prototypes = again or prototypes
     batch.put_prototypes(stored(prototypes))
-    return Remade(prototypes, tuple({*dropped.groups, *reroute(memory, batch, prototypes)}), tuple(lost))
+    groups = tuple({*dropped.groups, *reroute(memory, batch, prototypes)})
+    return Remade(prototypes, groups, tuple(lost), dropped.restored)
 
 
 def _first_step(memory: OpenMemory, gone: Sequence[Deposit], lost: list[str]) -> Prototypes:

@@ -40,7 +40,11 @@ class Selection:
     everything: bool = False
 
     def __post_init__(self) -> None:
-        chosen = bool(self.ids or self.query or self.after or self.before or self.speaker)
+        for option, words in (("--query", self.query), ("--speaker", self.speaker)):
+            if words is not None and not words.strip():
+                raise UsageError("an option says nothing", given=f'{option} ""', expected="words, or no such option")
+        conditions = (self.query, self.after, self.before, self.speaker)
+        chosen = bool(self.ids) or any(condition is not None for condition in conditions)
         if chosen == self.everything:
             expected = "--id, --query, --before, --after or --speaker, or --all alone"
             raise UsageError("what is to be forgotten?", given="both" if chosen else "nothing", expected=expected)

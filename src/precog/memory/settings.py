@@ -13,6 +13,16 @@ from precog.records import RecordForm, settings_from
 GIB = 1 << 30
 
 
+def check_importance(importance: float) -> None:
+    """Refuses an importance that cannot be compared with others.
+
+    Raises:
+        UsageError: it is infinite, or no number.
+    """
+    if not math.isfinite(importance):
+        raise UsageError("--importance is out of range", given=importance, expected="a finite number")
+
+
 @dataclass(frozen=True)
 class MemorySettings:
     """Settings of one user's memory.

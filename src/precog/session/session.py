@@ -71,6 +71,8 @@ class SessionOptions:
             raise UsageError("--top-k is out of range", given=self.top_k, expected="at least 1")
         if not 1 <= self.inject <= self.top_k:
             raise UsageError("--inject is out of range", given=self.inject, expected=f"1 to --top-k {self.top_k}")
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
         if self.remember not in REMEMBER:
             raise UsageError("--remember: no such choice", given=self.remember, expected=", ".join(REMEMBER))
 

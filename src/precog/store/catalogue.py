@@ -154,6 +154,13 @@ class Catalogue(Database):
         chunks = map(chunk_of, self._visible(_CHUNK, chunk_ids))
         return (ChunkText(chunk.id, chunk.info.text, chunk.info.context) for chunk in chunks)
 
+    def miscounted(self) -> Iterator[str]:
+        """States of which more or fewer chunks are counted than there are, a line each."""
+        sql = """SELECT id FROM states s
+            WHERE num_references <> (SELECT count(*) FROM chunks c WHERE c.state_id = s.id)"""
+        for row in self._all(sql):
+            yield f"the catalogue is damaged: state {row[0]} is counted wrongly"
+
     def counts(self) -> dict[str, int]:
         """Documents, failures, chunks, states, tokens, and bytes of keys and text."""
         sql = """SELECT (SELECT count(*) FROM documents WHERE status = 'indexed'),

@@ -66,6 +66,7 @@ class CorpusReader(FolderReader):
             yield from (str(keys) for keys in self.checked_keys_of(document.id) if isinstance(keys, DamagedCorpusError))
             if ordinals != list(range(document.num_chunks)) and len(ordinals) == document.num_chunks:
                 yield f"{document.info.source}: chunks are missing from the catalogue"
+        yield from self._catalogue.miscounted()
 
     def visible_chunk_ids(self) -> Iterator[int]:
         """Ids of the chunks a search may find, rising: those of indexed documents."""

@@ -4,6 +4,7 @@ Nothing outside this room knows that it is SQLite. Subclasses add the rows of th
 """
 
 import contextlib
+import math
 import os
 import sqlite3
 import threading
@@ -17,10 +18,14 @@ from precog.store.failure import catalogue_error, guarded, looking
 from precog.store.kind import FolderKind
 from precog.store.record import Location
 from precog.store.row_builder import Row, bytes_of, damaged, int_of
+from precog.store.seal import seal_of_settings
 
 PAGE_OF_ROWS = 512
 _BUSY_TIMEOUT_SEC = 5.0
 _READER_CACHE_KIB = 16_384  # SQLite's own 2 MB do not hold the rows of 10,000 chunks
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
+_SEAL = "seal"
+_SETTINGS = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "replaces")
 DatabaseType = TypeVar("DatabaseType", bound="Database")
 
 
@@ -160,6 +165,28 @@ class Database:
         """Changes a setting of the folder."""
         self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", (key, value))
 
+    def seal_settings(self) -> None:
+        """Seals what the folder was made with, so that a flipped bit in it is noticed."""
+        self.set_meta(_SEAL, seal_of_settings(self._sealed()))
+
+    def check_settings(self) -> bool:
+        """Compares the seal of what the folder was made with; False where it was made before there was one.
+
+        Raises:
+            DamagedCorpusError: the settings are not what was written.
+        """
+        if (seal := self.get_meta(_SEAL)) is None:
+            return False
+        if seal != seal_of_settings(self._sealed()):
+            what, reason = f"the settings of the {self.KIND.name}", "their checksum does not match"
+            raise damaged(what, reason, self.KIND.catalogue_anew, are_many=True)
+        return True
+
+    def _sealed(self) -> dict[str, str]:
+        names = (*_SETTINGS, self.KIND.id_key)
+        found = self._all(f"SELECT key, value FROM meta WHERE key IN ({', '.join('?' * len(names))})", names)
+        return {str(key): str(value) for key, value in found}
+
     def bump_generation(self) -> None:
         """Counts a change; index files of an older generation are rebuilt."""
         self._run("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
@@ -183,6 +210,11 @@ class Database:
         """Acknowledged records of each segment file."""
         rows = self._all("SELECT number, num_records FROM segments")
         return {self._int(number): self._int(count) for number, count in rows}
+
+    def records_named(self, segment: int, before: int) -> int:
+        """Records of a segment file, of so many in it, that a state needs: those up to the last one it is named in."""
+        row = self._one("SELECT max(slot) FROM states WHERE segment = ? AND slot < ?", (segment, before))
+        return 0 if row is None or row[0] is None else self._int(row[0]) + 1
 
     def set_segments(self, counts: dict[int, int]) -> None:
         """Acknowledges the records of each segment file."""
@@ -236,11 +268,11 @@ class Database:
         return row is not None and row[0] == 0
 
     def _run(self, sql: str, values: Sequence[object] = ()) -> None:
-        with self._lock, guarded(self._path, self.KIND.catalogue_anew):
+        with self._lock, guarded(self._path, self.KIND.catalogue_anew), _kept(values):
             self._connection.execute(sql, values)
 
     def _insert(self, sql: str, values: Sequence[object]) -> int:
-        with self._lock, guarded(self._path, self.KIND.catalogue_anew):
+        with self._lock, guarded(self._path, self.KIND.catalogue_anew), _kept(values):
             row_id = self._connection.execute(sql, values).lastrowid
         assert row_id is not None
         return row_id
@@ -254,11 +286,16 @@ class Database:
             raise catalogue_error(error, self._path, self.KIND.catalogue_anew) from error
         except UnicodeDecodeError as error:
             raise self._damaged("a name", error) from error
+        except OverflowError:
+            return self._one(sql, _comparable(values))
         return row
 
     def _all(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         with self._lock, guarded(self._path, self.KIND.catalogue_anew):
-            return self._connection.execute(sql, values).fetchall()
+            try:
+                return self._connection.execute(sql, values).fetchall()
+            except OverflowError:
+                return self._connection.execute(sql, _comparable(values)).fetchall()
 
     def _paged(self, sql: str, values: list[object]) -> Iterator[Row]:
         # Pages keep memory flat and never hold a snapshot (and with it the write-ahead log) between two calls.
@@ -284,3 +321,24 @@ class Database:
 
     def _damaged(self, what: str, reason: object) -> DamagedCorpusError:
         return damaged(what, reason, self.KIND.catalogue_anew)
+
+
+def _comparable(values: Sequence[object]) -> list[object]:
+    """Values of a question, integers that no row can hold as reals: they equal none, and order as they should."""
+    return [_real(value) if isinstance(value, int) and not _LEAST <= value <= _MOST else value for value in values]
+
+
+def _real(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+@contextlib.contextmanager
+def _kept(values: Sequence[object]) -> Iterator[None]:
+    try:
+        yield
+    except OverflowError as error:
+        given = next(value for value in values if isinstance(value, int) and not _LEAST <= value <= _MOST)
+        raise CorpusError("a number is too large to be kept", given=f"{_real(given):g}", expected="64 bits") from error

@@ -26,6 +26,7 @@ from precog.errors import BusyError, CorpusError, DamagedCorpusError
 from precog.store.failure import guarded, looking
 from precog.store.kind import CORPUS, FolderKind
 from precog.store.numbered import NumberedFolder, remove_file
+from precog.writing import open_new
 
 MARKER = "precog.json"
 LOCK = "lock"
@@ -52,7 +53,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
     with guarded(path):
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            temporary.unlink(missing_ok=True)  # of a killed writer: there is one writer at a time
+            descriptor = open_new(temporary)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -100,7 +102,8 @@ class MarkedFolder:
     def _numbered(self, path: Path) -> NumberedFolder:
         return NumberedFolder(path, self.KIND)
 
-    def _other_kind(self) -> str | None:
+    @property
+    def other_kind(self) -> str | None:
         """What the folder is instead, going by its marker."""
         try:
             found = json.loads((self.path / MARKER).read_bytes())
@@ -124,7 +127,7 @@ class MarkedFolder:
         if not has_marker:
             expected = f"a folder with {MARKER}"
             raise CorpusError(f"this folder is not a {name}", given=self.path, expected=expected, hint=hint)
-        if other := self._other_kind():
+        if other := self.other_kind:
             raise CorpusError(f"this folder is a {other}, not a {name}", given=self.path, expected=f"a {name}")
         try:
             found = json.loads(marker.read_bytes())
@@ -182,7 +185,7 @@ class MarkedFolder:
             CorpusError: it does, or it cannot be read.
         """
         if self.exists:
-            raise CorpusError(f"there is a {self._other_kind() or self.KIND.name} here already", given=self.path)
+            raise CorpusError(f"there is a {self.other_kind or self.KIND.name} here already", given=self.path)
         with looking(self.path, self.KIND.name):
             if not os.path.lexists(self.path):
                 return

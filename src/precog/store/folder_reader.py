@@ -40,6 +40,7 @@ class FolderReader:
         self.opened_as = self.FOLDER(path).identity
         self._catalogue = catalogue
         kind = self.FOLDER.KIND
+        self._is_sealed = catalogue.check_settings()
         try:
             settings = json.loads(catalogue.get_meta("settings") or "")
             layout = json.loads(catalogue.get_meta("layout") or "")

@@ -21,10 +21,12 @@ from precog.store.folder_reader import FolderReader
 from precog.store.layout import RecordLayout
 from precog.store.numbered import CATALOGUE, SEGMENTS, NumberedFolder
 from precog.store.record import relocate
+from precog.store.row_builder import damaged
 from precog.store.segment import SegmentWriter
 from precog.store.unit import FORGETTING, SCRUB_PENDING, Unit, forgetting_name
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
+REPLACES_GENERATION = "replaces_generation"
 StoreType = TypeVar("StoreType", bound="FolderStore")
 UnitType = TypeVar("UnitType", bound=Unit)
 
@@ -33,6 +35,7 @@ class FolderStore(FolderReader):
     """A folder, open to read or to write."""
 
     DATABASE: ClassVar[type[Database]]
+    BEGINS_ANEW_AFTER_CHANGES: ClassVar[bool] = False  # the layer above compares every row of a replacement
 
     def __init__(self, path: Path, folder: Path, catalogue: Database, *, lock: WriterLock | None, write: bool) -> None:
         super().__init__(path, folder, catalogue)
@@ -232,9 +235,11 @@ class FolderStore(FolderReader):
     ) -> StoreType:
         """Opens the one that is to take this one's place, or goes on with an interrupted one of the same settings.
 
-        It is filled like any other and seen by nobody until ``publish_replacement``.
+        It is filled like any other and seen by nobody until ``publish_replacement``. Where rows are only added to what
+        an interrupted run left, one that was begun before this folder last changed is begun anew.
         """
         self._writable()
+        generation = str(self.generation)
         home = self.FOLDER(self.path)
         folder = home.next
         home.remove_others(keep=folder)
@@ -244,15 +249,16 @@ class FolderStore(FolderReader):
                 catalogue = self.DATABASE.open(folder / CATALOGUE, write=True)
                 found = type(self)(self.path, folder, catalogue, lock=None, write=True)
                 replaces = catalogue.get_meta("replaces")
-                if (found.settings, found.layout, found.fingerprint, found.key_dim, replaces) == wanted:
+                is_wanted = (found.settings, found.layout, found.fingerprint, found.key_dim, replaces) == wanted
+                has_changed = catalogue.get_meta(REPLACES_GENERATION) != generation
+                if is_wanted and not (has_changed and self.BEGINS_ANEW_AFTER_CHANGES):
                     found._recover(allow_damaged=False)
                     return found
                 found.close()
             home.remove_others()
             folder = home.next
-        catalogue = self._fill(
-            folder, settings, layout, fingerprint, key_dim, self.max_segment_bytes, replaces=self.folder_id
-        )
+        replaces_this = {"replaces": self.folder_id, REPLACES_GENERATION: generation}
+        catalogue = self._fill(folder, settings, layout, fingerprint, key_dim, self.max_segment_bytes, replaces_this)
         replacement = type(self)(self.path, folder, catalogue, lock=None, write=True)
         replacement._recover(allow_damaged=False)
         return replacement
@@ -273,13 +279,31 @@ class FolderStore(FolderReader):
 
     def _cut_back(self, *, allow_damaged: bool) -> None:
         next_number = self._catalogue.number("next_segment")
-        self._writable().recover(self._catalogue.segments(), next_number, allow_damaged=allow_damaged)
+        writer, counts = self._writable(), self._catalogue.segments()
+        with guarded(self.folder):
+            in_files = writer.records_in_files()
+        for number, in_file in in_files.items():
+            # a crash leaves records that no state names; one that is named was acknowledged, whatever the count says
+            named = self._catalogue.records_named(number, in_file)
+            if named > counts.get(number, 0):
+                if not allow_damaged:
+                    what, given = (
+                        f"the count of segment {number:06d}",
+                        f"{counts.get(number, 0)}, and {named} are named",
+                    )
+                    raise damaged(what, given, self.FOLDER.KIND.states_anew(self.path))
+                counts[number] = named
+        writer.recover(counts, max(next_number, *(number + 1 for number in counts), 0), allow_damaged=allow_damaged)
 
     def _recover(self, *, allow_damaged: bool) -> None:
         with guarded(self.path):
             self.FOLDER(self.path).remove_leftovers()
             NumberedFolder(self.folder).remove_index(only_temporary=True)
         self._cut_back(allow_damaged=allow_damaged)
+        if not self._is_sealed:  # made before there was a seal
+            with self._catalogue.transaction():
+                self._catalogue.seal_settings()
+            self._is_sealed = True
         self._erase_tombstones()
         if self._catalogue.get_meta(SCRUB_PENDING):
             self.drop_index()  # nobody knows whether they have been brought up to date since
@@ -302,8 +326,7 @@ class FolderStore(FolderReader):
         fingerprint: bytes,
         key_dim: int,
         max_segment_bytes: int,
-        *,
-        replaces: str = "",
+        replaces: Mapping[str, str] | None = None,
     ) -> Database:
         with guarded(folder):
             make_folder(folder)
@@ -316,8 +339,9 @@ class FolderStore(FolderReader):
             catalogue.set_meta("key_dim", str(key_dim))
             catalogue.set_meta("max_segment_bytes", str(max_segment_bytes))
             catalogue.set_meta(cls.FOLDER.KIND.id_key, secrets.token_hex(16))
-            if replaces:
-                catalogue.set_meta("replaces", replaces)
+            for key, value in (replaces or {}).items():
+                catalogue.set_meta(key, value)
+            catalogue.seal_settings()
             catalogue.set_meta("next_segment", "0")
             catalogue.set_meta("generation", "0")
         with guarded(folder):

@@ -22,6 +22,11 @@ _FILES = {*INDEX_FILES, *_TEMPORARY, *_LOGS, CATALOGUE}
 SEGMENT_NAME = re.compile(r"[0-9]{6,}\.seg")
 
 
+def is_known_name(name: str) -> bool:
+    """Whether the program gives a file of a numbered folder this name."""
+    return name in _FILES
+
+
 def is_regular(path: Path) -> bool:
     """Whether it is a file and not a link to one."""
     return stat.S_ISREG(path.lstat().st_mode)

@@ -56,10 +56,11 @@ def object_of(value: object) -> dict[str, object]:
     return found
 
 
-def damaged(what: str, reason: object, hint: str = CATALOGUE_ANEW) -> DamagedCorpusError:
-    """The error of a row that is not what was written."""
+def damaged(what: str, reason: object, hint: str = CATALOGUE_ANEW, *, are_many: bool = False) -> DamagedCorpusError:
+    """The error of a row that is not what was written; ``are_many`` where ``what`` is more than one thing."""
     given = " ".join(str(reason).split())[:200]
-    return DamagedCorpusError(f"the catalogue is damaged: {what} is not what was written: {given}", hint=hint)
+    verb = "are" if are_many else "is"
+    return DamagedCorpusError(f"the catalogue is damaged: {what} {verb} not what was written: {given}", hint=hint)
 
 
 def document_of(row: Row) -> Document:
@@ -117,7 +118,7 @@ def keys_of(row: Row, dim: int, hint: str) -> ChunkKeys:
             raise ValueError(f"{count} keys of {len(data)} bytes, {dim} numbers each")
         return ChunkKeys(int_of(number), np.frombuffer(data, "<f4").reshape(count, dim))
     except ValueError as error:
-        raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, hint) from error
+        raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, hint, are_many=True) from error
 
 
 def _shown(source: object) -> str:

@@ -1,4 +1,4 @@
-"""Checksums of catalogue rows: what a chunk says and where it stands, and its keys.
+"""Checksums of catalogue rows: what a folder was made with, what a chunk says and where it stands, and its keys.
 
 The rows are SQLite's, which notices a torn page but not a flipped bit. Formulas, for outsiders, in ``docs/format.md``.
 """
@@ -6,7 +6,7 @@ The rows are SQLite's, which notices a torn page but not a flipped bit. Formulas
 import hashlib
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def seal_of_chunk(
@@ -25,6 +25,12 @@ def seal_of_chunk(
     said = [source, *place, text, context, details, content_hash.hex()]
     # ASCII, so that text which is not valid Unicode has one form, too
     return hashlib.sha256(json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode()).digest()
+
+
+def seal_of_settings(settings: Mapping[str, str]) -> str:
+    """SHA-256, in hexadecimal, over what a folder was made with: names and values, by rising name."""
+    said = ["meta", *([name, settings[name]] for name in sorted(settings))]
+    return hashlib.sha256(json.dumps(said, separators=(",", ":"), ensure_ascii=True).encode()).hexdigest()
 
 
 def seal_of_keys(chunk_seal: bytes, num_windows: int, vectors: bytes) -> bytes:

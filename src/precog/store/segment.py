@@ -130,6 +130,15 @@ class SegmentWriter:
         """The number the next new segment file gets; numbers are never used twice."""
         return self._next_number
 
+    def records_in_files(self) -> dict[int, int]:
+        """Whole records that each segment file of this layout has room for."""
+        found: dict[int, int] = {}
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            if SEGMENT_NAME.fullmatch(path.name) and is_regular(path):
+                size = path.stat().st_size - SEGMENT_HEADER_BYTES
+                found[int(path.stem)] = max(0, size) // self._layout.record_bytes
+        return found
+
     def recover(self, counts: Mapping[int, int], next_number: int, *, allow_damaged: bool = False) -> None:
         """Cuts the files back to what the catalogue acknowledges: ``counts`` records in each segment.
 

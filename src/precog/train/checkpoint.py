@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from precog.backbones.tenns.checkpoint import UNREADABLE, reason_of
 from precog.backbones.tenns.target import sync
 from precog.errors import StorageError, TrainingError
 from precog.train.parallel import like, local, place_in_world, whole
@@ -242,10 +243,9 @@ def load_checkpoint(
                         value = like(value, parameter.detach())
                     state.setdefault(int(index), {})[name] = value
                 optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-    except (OSError, ValueError, KeyError, IndexError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except (*UNREADABLE, IndexError) as error:
         raise TrainingError(
-            f"the checkpoint does not fit this run: {path}: {reason}",
+            f"the checkpoint does not fit this run: {path}: {reason_of(error)}",
             expected="the same preset, settings and optimiser",
             hint="start a new --out folder, or resume with the settings of the old one",
         ) from error

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from safetensors import SafetensorError
-
-from precog.backbones.tenns.checkpoint import CARD_FILE, WEIGHTS_FILE, load_model
+from precog.backbones.tenns.checkpoint import CARD_FILE, UNREADABLE, WEIGHTS_FILE, load_model, reason_of
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import TrainingError
 from precog.train.checkpoint import AVERAGE, WEIGHTS, fill, latest_checkpoint
@@ -53,10 +51,10 @@ def load_initial(model: TennsModel, path: Path, say: Callable[[str], None] = lam
     try:
         _check_seal(file)
         fill(dict(model.state_dict()), file)
-    except (OSError, SafetensorError, RuntimeError) as error:
+    except UNREADABLE as error:
         raise TrainingError(
             "the initial weights do not fit the model",
-            given=f"{file}: {str(error).splitlines()[0]}",
+            given=f"{file}: {reason_of(error)}",
             expected="the same preset",
         ) from error
 

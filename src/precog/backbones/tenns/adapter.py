@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from precog.backbones.card import Json, ModelCard, check_unicode, fingerprint, json_text, sorted_json
-from precog.backbones.tenns.checkpoint import weights_digest
+from precog.backbones.tenns.checkpoint import UNREADABLE, reason_of, weights_digest
 from precog.backbones.tenns.lora import LoraSettings, apply_tensors
 from precog.backbones.tenns.model import TennsModel
 from precog.backbones.tenns.target import check_one_kind, written
@@ -208,8 +208,8 @@ def apply_adapter(folder: Path, base: TennsModel, base_card: ModelCard) -> tuple
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # not a mapping
-    except (OSError, SafetensorError) as error:
-        raise ModelError("the adapter's weights are damaged", given=f"{path}: {error}") from error
+    except UNREADABLE as error:
+        raise ModelError("the adapter's weights are damaged", given=f"{path}: {reason_of(error)}") from error
     digest = weights_digest(tensors)
     if digest != card.weights_sha256:
         given = f"{path}: sha256 {digest}"

@@ -30,6 +30,13 @@ SHARD_BYTES = 47_000_000
 CONFIG_FILE, CARD_FILE, WEIGHTS_FILE = "config.json", "precog.json", "model.safetensors"
 _SHARD = re.compile(r"model-(\d{5})-of-(\d{5})\.safetensors")
 _SUFFIXES = (".int8", ".int4", ".scale")
+UNREADABLE = (OSError, SafetensorError, ValueError, RuntimeError, TypeError, KeyError)
+"""What safetensors and torch raise for a file of tensors that they cannot make sense of."""
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def weights_digest(tensors: Mapping[str, Tensor]) -> str:
@@ -278,9 +285,9 @@ def read_stored(folder: Path) -> tuple[ModelCard, TennsConfig, dict[str, dict[st
                     if key in tensors:
                         raise ModelError("a tensor is stored twice", given=f"{path}: {key}")
                     tensors[key] = file.get_tensor(key)
-        except (OSError, SafetensorError) as error:
+        except UNREADABLE as error:
             raise ModelError(
-                "a weight file is damaged", given=f"{path}: {error}", hint="install the model again"
+                "a weight file is damaged", given=f"{path}: {reason_of(error)}", hint="install the model again"
             ) from error
     digest = weights_digest(tensors)
     if digest != card.weights_sha256:

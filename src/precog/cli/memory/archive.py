@@ -7,7 +7,8 @@ import typer
 
 from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
-from precog.config import resolve
+from precog.config import expanded, resolve
+from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import read_archive
 from precog.memory.place import existing_folder, memory_folder
@@ -16,11 +17,16 @@ from precog.store.memory import MemoryStore
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
+    name: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
     user: options.User,
     as_json: options.Json = False,
 ) -> int:
     """Write what was said to a file that people can read."""
+    file = expanded(name)
+    if name == "-":
+        raise UsageError(
+            "a memory is exported to a file, not to stdout", given=name, hint="write ./- if that is its name"
+        )
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         count = export_memory(store, file)
     if as_json:
@@ -41,14 +47,20 @@ def load(
 ) -> int:
     """Remember what an exported file holds; what is known already changes nothing."""
     from precog.memory.opened import OpenMemory
-    from precog.memory.restore import import_archive
+    from precog.memory.restore import check_archive, import_archive
     from precog.records import ModelChoice
 
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     entries = read_archive(file)
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     folder = memory_folder(settings.home, user)
-    with OpenMemory.open(folder, choice, encoder=settings.encoder, create=True) as memory:
+    with OpenMemory.open(
+        folder,
+        choice,
+        encoder=settings.encoder,
+        create=True,
+        before_making=lambda tokenizer, made: check_archive(entries, tokenizer, made.chunk_tokens, None),
+    ) as memory:
         done = import_archive(memory, entries)
         refresh_index(memory.store, memory.settings.encoder_fingerprint)
     if as_json:

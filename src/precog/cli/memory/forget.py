@@ -8,6 +8,7 @@ from precog.cli import options
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
+from precog.errors import UsageError
 from precog.memory.moment import parse_time
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
@@ -37,6 +38,9 @@ def forget(
     from precog.memory.opened import OpenMemory
     from precog.records import ModelChoice
 
+    for option, value in (("--before", before), ("--after", after)):
+        if value is not None and not value.strip():
+            raise UsageError("an option says nothing", given=f'{option} ""', expected="a time, or no such option")
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     selection = Selection(
         ids=tuple(ids or ()),
@@ -60,6 +64,8 @@ def forget(
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
     for name in report.dropped:
         out.print(f"dropped {shown(name)}")
+    if report.restored:
+        out.print(f"holding again, as nothing newer is left: {', '.join(map(str, report.restored))}")
     if proof:
         out.print(
             f"searched {report.files_searched} files ({human_bytes(report.bytes_searched)}) for "

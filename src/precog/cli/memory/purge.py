@@ -10,7 +10,6 @@ from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.place import existing_folder
-from precog.memory.purge import UNREACHABLE
 from precog.memory.purge import purge as purge_memory
 
 
@@ -30,7 +29,14 @@ def purge(
             return 1
     done = purge_memory(folder)
     if as_json:
-        print_json({"purged": True, "files": done.num_files, "bytes": done.num_bytes, "outside": list(UNREACHABLE)})
+        told = {"files": done.num_files, "bytes": done.num_bytes, "outside": done.outside}
+        print_json({"purged": True, **told, "kept": done.kept, "leftovers": done.leftovers})
         return 0
     out.print(f"[bold]removed[/] {counted(done.num_files, 'file')} ({human_bytes(done.num_bytes)})")
+    for name in done.kept:
+        out.print(f"[yellow]kept:[/] {shown(name)} is not the memory's")
+    if done.num_linked:
+        out.print(f"[yellow]outside:[/] {shown(done.outside[0])}")
+    for line in done.leftovers:
+        err.print(f"[yellow]note:[/] of an earlier purge: {shown(line)}")
     return 0

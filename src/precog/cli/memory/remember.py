@@ -16,6 +16,7 @@ from precog.memory.chunking import MemoryChunk, chunks_of
 from precog.memory.moment import parse_time
 from precog.memory.place import memory_folder
 from precog.memory.recall import refresh_index
+from precog.memory.settings import check_importance
 from precog.memory.transcript import read_transcript
 from precog.memory.utterance import Utterance
 
@@ -65,6 +66,7 @@ def remember(
         raise UsageError("what is to be remembered?", given=given, expected="TEXT, or --file TRANSCRIPT")
     if file is not None and (time or speaker or place):
         raise UsageError("a transcript says when, who and where itself", given="--time, --speaker or --place")
+    check_importance(importance)
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     # what was said is read before anything is made or changed
     if file is not None:

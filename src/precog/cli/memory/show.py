@@ -60,6 +60,7 @@ def show(
 def stats(user: options.User, as_json: options.Json = False) -> int:
     """Say how much a memory holds, and where."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
+        store.check_counters()
         size, groups, settings = store.size(), store.subclusters(), settings_of(store)
     if as_json:
         print_json({**asdict(size), "subclusters": [asdict(group) for group in groups], "settings": settings.to_json()})

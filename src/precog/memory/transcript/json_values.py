@@ -26,7 +26,7 @@ def rows_of(text: str) -> list[tuple[str, object]] | None:
                 return _lines(text)
         else:
             return _lines(text)
-    value = _parsed(text, "")
+    value = parsed(text, "")
     if isinstance(value, list):
         return [(f"entry {number}", entry) for number, entry in enumerate(value, 1)]
     return [("", value)]
@@ -41,11 +41,16 @@ def _lines(text: str) -> list[tuple[str, object]]:
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            rows.append((f"line {number}", _parsed(line, f"line {number}")))
+            rows.append((f"line {number}", parsed(line, f"line {number}")))
     return rows
 
 
-def _parsed(text: str, where: str) -> object:
+def parsed(text: str, where: str) -> object:
+    """A value of JSON that stands ``where``.
+
+    Raises:
+        InputError: it is malformed or nested too deeply.
+    """
     try:
         value: object = json.loads(text)
     except RecursionError as error:

@@ -146,7 +146,7 @@ def _question(entry: object, conversation: str, number: int) -> LocomoQuestion:
     if not isinstance(entry, dict) or not isinstance(entry.get("question"), str) or not entry["question"].strip():
         raise InputError(f"question {name} has no words", given=repr(entry)[:80])
     category, evidence = entry.get("category"), entry.get("evidence") or []
-    if not isinstance(category, int) or category not in CATEGORIES:
+    if type(category) is not int or category not in CATEGORIES:
         raise InputError(f"question {name} has no category", given=repr(category)[:80], expected="1 to 5")
     if not isinstance(evidence, list):
         raise InputError(f"question {name} has no list of evidence", given=repr(evidence)[:80])

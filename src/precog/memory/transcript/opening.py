@@ -1,4 +1,4 @@
-"""The text of a transcript file, which may be compressed."""
+"""What stands in a file of what was said, which may be compressed."""
 
 import gzip
 import io
@@ -17,8 +17,8 @@ _STEP_BYTES = 1 << 10  # which one step of the zstd reader makes 32 MB of at the
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
 
-def read_bytes(path: Path) -> bytes:
-    """What stands in a file.
+def read_bytes(path: Path, what: str = "transcript") -> bytes:
+    """What stands in a file; ``what`` it is, for errors.
 
     Raises:
         InputError: it cannot be read, or is larger than 512 MB.
@@ -27,10 +27,22 @@ def read_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
-        raise InputError("the transcript cannot be read", given=path, hint=error.strerror or str(error)) from error
+        raise InputError(f"the {what} cannot be read", given=path, hint=error.strerror or str(error)) from error
     except ValueError as error:  # a NUL in the name
-        raise InputError("the transcript cannot be read", given=repr(str(path)), hint=str(error)) from error
-    return _bounded(data, str(path))
+        raise InputError(f"the {what} cannot be read", given=repr(str(path)), hint=str(error)) from error
+    return _bounded(data, str(path), what)
+
+
+def unpacked(data: bytes, name: str, what: str = "transcript") -> bytes:
+    """The bytes that gzip, xz or zstd have packed, whatever the name says; others as they are.
+
+    Raises:
+        InputError: they are damaged or cut short, or more than 512 MB.
+    """
+    try:
+        return _bounded(_unpacked(data), name, what)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        raise InputError(f"the compressed {what} is damaged", given=name, hint=str(error)) from error
 
 
 def text_of(data: bytes, name: str) -> tuple[str, int]:
@@ -43,10 +55,7 @@ def text_of(data: bytes, name: str) -> tuple[str, int]:
     Raises:
         InputError: it is empty, damaged, binary, or larger than 512 MB.
     """
-    try:
-        data = _bounded(_unpacked(data), name)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
-        raise InputError("the compressed transcript is damaged", given=name, hint=str(error)) from error
+    data = unpacked(data, name)
     if not data.strip():
         raise InputError("the transcript is empty", given=name)
     try:
@@ -69,10 +78,10 @@ def _facts(data: bytes) -> RawFacts:
     return RawFacts("", len(data), data[:_SAMPLE_BYTES], valid_utf8=False, around_fault=around)
 
 
-def _bounded(data: bytes, name: str) -> bytes:
+def _bounded(data: bytes, name: str, what: str) -> bytes:
     if len(data) > MAX_TEXT_BYTES:
         raise InputError(
-            "the transcript is too large", given=name, expected="at most 512 MB of text", hint="cut it into several"
+            f"the {what} is too large", given=name, expected="at most 512 MB of text", hint="cut it into several"
         )
     return data
 

@@ -1,14 +1,13 @@
 """The project's own format of transcripts: JSON lines, one utterance a line."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from precog.errors import StorageError
 from precog.memory.transcript.transcript import Transcript
 from precog.memory.utterance import Utterance
+from precog.writing import output_file
 
 
 def write_jsonl(conversation: Transcript | Iterable[Utterance], path: str | Path) -> int:
@@ -22,30 +21,16 @@ def write_jsonl(conversation: Transcript | Iterable[Utterance], path: str | Path
         How many utterances were written.
 
     Raises:
-        StorageError: the file cannot be written.
+        StorageError: the file cannot be written, or that is no place for one.
     """
     path = Path(path)
     if "\0" in str(path):
         raise StorageError("the transcript cannot be written: no path has a NUL in it")
-    temporary: Path | None = None
     num_written = 0
-    try:
-        with NamedTemporaryFile(
-            "w", dir=path.parent, prefix=f".{path.name}.", suffix=".partial", delete=False, encoding="utf-8"
-        ) as file:
-            temporary = Path(file.name)
-            for row in _rows(conversation):
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                num_written += 1
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        temporary = None
-    except OSError as error:
-        raise StorageError(f"the transcript cannot be written: {path} ({error.strerror or error})") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+    with output_file(path, "transcript") as file:
+        for row in _rows(conversation):
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+            num_written += 1
     return num_written
 
 

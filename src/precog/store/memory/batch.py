@@ -1,6 +1,6 @@
 """One commit unit of a memory: deposits, states and what is derived from them, visible together or not at all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -85,6 +85,9 @@ class MemoryBatch(Unit):
     def delete_deposits(self, deposit_ids: Iterable[int]) -> Dropped:
         """Forgets deposits with their keys and states, and drops all that was derived from them.
 
+        What one of them has superseded is superseded by what has superseded that one; with nothing newer left, it holds
+        again.
+
         Call ``MemoryStore.scrub`` afterwards; until it has succeeded every writer that opens the memory tries it.
 
         Raises:
@@ -98,15 +101,16 @@ class MemoryBatch(Unit):
             groups = catalogue.semantic_groups()
             catalogue.delete_all_semantic()
         freed = sum(len(catalogue.positions(deposit_id)) for deposit_id in gone) * self._layout.record_bytes
-        for deposit_id in sorted(set(catalogue.superseded_by(gone)).difference(gone)):
-            self._stands_again(deposit_id)
+        newer = self._newer_than(gone)
+        older = sorted(set(catalogue.superseded_by(gone)).difference(gone))
+        restored = [deposit_id for deposit_id in older if self._holds_again(deposit_id, newer)]
         catalogue.delete_deposits(gone)
         for group in groups:
             catalogue.delete_semantic(group)
         has_dropped_prototypes = catalogue.drop_prototypes_of(gone)
         emergent = catalogue.drop_emergent_of(gone)
         catalogue.set_meta(SCRUB_PENDING, "1")
-        return Dropped(tuple(sorted(groups)), has_dropped_prototypes, tuple(emergent), freed)
+        return Dropped(tuple(sorted(groups)), has_dropped_prototypes, tuple(emergent), freed, tuple(restored))
 
     def move_deposits(self, deposit_ids: Iterable[int], domain: str, subcluster: str, probability: float) -> Dropped:
         """Routes deposits to another sub-cluster; the semantic states of those they leave and enter are dropped."""
@@ -126,7 +130,7 @@ class MemoryBatch(Unit):
         """Records that one deposit says something newer than another; both stay, until either is forgotten.
 
         Args:
-            old_id: what no longer holds. When the newer one is forgotten, it holds again.
+            old_id: what no longer holds. When all that is newer is forgotten, it holds again.
             new_id: what holds instead.
             at: since when, UTC seconds.
 
@@ -204,13 +208,29 @@ class MemoryBatch(Unit):
         for deposit_id in sorted(set(deposit_ids) - self._database.known(deposit_ids)):
             raise _unknown(deposit_id)
 
-    def _stands_again(self, deposit_id: int) -> None:
+    def _newer_than(self, deposit_ids: Sequence[int]) -> dict[int, int | None]:
+        """Of each, what has superseded it; None where nothing has, or where that can no longer be told."""
+        found: dict[int, int | None] = {}
+        for deposit_id in deposit_ids:
+            try:
+                found[deposit_id] = self._known(deposit_id).superseded_by
+            except DamagedCorpusError:
+                found[deposit_id] = None
+        return found
+
+    def _holds_again(self, deposit_id: int, newer: Mapping[int, int | None]) -> bool:
+        """Lets what is newer than those that go supersede a deposit; True if nothing is, so that it holds again."""
         try:
             deposit = self._known(deposit_id)
         except DamagedCorpusError:  # it stays damaged, and forgetting another one goes on
             self._database.clear_superseder(deposit_id)
-        else:
-            self._database.rewrite(replace(deposit, superseded_by=None, superseded_at=None))
+            return False
+        by = deposit.superseded_by
+        while by is not None and by in newer:
+            by = newer[by]
+        at = None if by is None else deposit.superseded_at
+        self._database.rewrite(replace(deposit, superseded_by=by, superseded_at=at))
+        return by is None
 
 
 def _unknown(deposit_id: int) -> CorpusError:

@@ -25,7 +25,7 @@ from precog.store.memory.rows import (
     Semantic,
     StoredPrototypes,
 )
-from precog.store.memory.tables import MemoryFolder
+from precog.store.memory.tables import STATES_ANEW, MemoryFolder
 from precog.store.record import Location, Record
 
 
@@ -194,6 +194,15 @@ class MemoryReader(FolderReader):
         counts = self._catalogue.counts()
         state_bytes = counts["num_states"] * self.layout.record_bytes
         return MemorySize(**counts, state_bytes=state_bytes, disk_bytes=self.disk_bytes)
+
+    def check_counters(self) -> None:
+        """Compares the counters, which have no seal, with what they count.
+
+        Raises:
+            DamagedCorpusError: one is wrong.
+        """
+        for line in self._catalogue.miscounted():
+            raise DamagedCorpusError(line, hint=STATES_ANEW)
 
     def complaints(self) -> Iterator[str]:
         """Everything that is wrong with the catalogue, a line each; ``iter_records`` checks the states themselves."""

@@ -153,7 +153,7 @@ def keys_of(row: Row, dim: int) -> DepositKeys:
             raise ValueError(f"{count} keys of {len(data)} bytes, {dim} numbers each")
         return DepositKeys(deposit_id, np.frombuffer(data, "<f4").reshape(count, dim))
     except (ValueError, OverflowError) as error:
-        raise damaged(f"the keys of deposit {number}", error, KEYS_ANEW) from error
+        raise damaged(f"the keys of deposit {number}", error, KEYS_ANEW, are_many=True) from error
 
 
 def semantic_row(semantic: Semantic) -> tuple[Value, ...]:
@@ -208,7 +208,8 @@ def prototypes_of(row: Row) -> StoredPrototypes:
             raise ValueError("their checksum does not match")
         return StoredPrototypes(text, tuple(ids_of(ids) for ids in json.loads(members)))
     except (ValueError, RecursionError) as error:
-        raise damaged("the prototypes", error, "fit them anew (`precog memory fit --user USER`)") from error
+        hint = "fit them anew (`precog memory fit --user USER`)"
+        raise damaged("the prototypes", error, hint, are_many=True) from error
 
 
 def emergent_row(emergent: Emergent) -> tuple[Value, ...]:

@@ -199,12 +199,14 @@ class Dropped:
         prototypes: whether the prototypes are gone, because one was fitted on such a deposit.
         emergent: groupings that lost a member; they are gone when it was their last.
         state_bytes: that the deleted states took.
+        restored: deposits that hold again, because all that was newer is gone.
     """
 
     groups: tuple[Group, ...]
     prototypes: bool = False
     emergent: tuple[str, ...] = ()
     state_bytes: int = 0
+    restored: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ class MemoryStore(FolderStore, MemoryReader):
     """The folder of a memory, open to read or to write."""
 
     DATABASE = MemoryCatalogue
+    BEGINS_ANEW_AFTER_CHANGES = True  # what has been copied is not looked at again
     _catalogue: MemoryCatalogue
 
     @classmethod
