@@ -25,6 +25,15 @@ def open_new(path: Path, mode: int = 0o600) -> int:
     return os.open(path, _NEW, mode)
 
 
+def sync_folder(path: Path) -> None:
+    """Returns when the names in the folder are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def output_target(path: Path, what: str = "file") -> Path:
     """Where a file is to be written: what ``path`` points to, if it is a link.
 
@@ -80,11 +89,7 @@ def output_file(path: Path, what: str = "file", *, mode: int = 0o600) -> Iterato
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(target.parent)
     except OSError as error:
         raise StorageError(f"the {what} cannot be written", given=f"{path}: {error.strerror or error}") from error
 

@@ -7,7 +7,8 @@ from tiny_corpus import WordEncoder, numbered, run, write
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus.forget import forget_document
 from precog.errors import InputError
-from precog.store import CorpusStore, write_atomically
+from precog.store import CorpusStore
+from precog.store.folder import write_atomically
 from precog.text.tokenizer import load_mistral_tokenizer
 
 SECRET = "The password of the vault under the old brewery is marmalade-seventeen-oyster, and only Ilse knows it."

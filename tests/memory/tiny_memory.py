@@ -18,7 +18,6 @@ from precog.memory.prototypes import mean_key
 from precog.memory.routing import route
 from precog.memory.settings import MemorySettings
 from precog.memory.utterance import Utterance
-from precog.store.memory import MemoryStore
 
 MORNING = datetime.datetime(2026, 5, 4, 9, 0, tzinfo=datetime.UTC)
 
@@ -26,14 +25,7 @@ MORNING = datetime.datetime(2026, 5, 4, 9, 0, tzinfo=datetime.UTC)
 def open_memory(folder: Path, backbone: TennsBackbone, **settings: object) -> OpenMemory:
     encoder = CountingEncoder()
     made = MemorySettings("", "", encoder.fingerprint, **{"threshold": 0.0, **settings})  # type: ignore[arg-type]
-    store = MemoryStore.open_or_create(
-        folder,
-        settings=made.to_json(),
-        layout=made.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
-        fingerprint=bytes.fromhex(backbone.fingerprint),
-        key_dim=encoder.dim,
-    )
-    return OpenMemory(store, made, backbone, encoder)
+    return OpenMemory.begin(folder, made, backbone, encoder)
 
 
 def said(*texts: str, speaker: str = "Ana") -> list[Utterance]:

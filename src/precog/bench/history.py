@@ -21,7 +21,7 @@ from precog.memory.domains import OTHERS
 from precog.memory.opened import OpenMemory
 from precog.memory.settings import MemorySettings
 from precog.state import State
-from precog.store.memory import DepositInfo, Group, MemoryStore, Semantic
+from precog.store.memory import DepositInfo, Group, Semantic
 
 _BATCH_DEPOSITS = 2000
 _POOL_STATES = 64
@@ -36,14 +36,7 @@ OnDeposits = Callable[[int, int], None]
 def create_memory(folder: Path, backbone: Backbone, encoder: Encoder, **settings: object) -> OpenMemory:
     """An empty memory of an open model and encoder, open to write, routed by the prototypes that are shipped."""
     made = MemorySettings("", "", encoder.fingerprint, encoding_dtype=backbone.encoding_dtype, **settings)  # type: ignore[arg-type]  # by name
-    store = MemoryStore.create(
-        folder,
-        settings=made.to_json(),
-        layout=made.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
-        fingerprint=bytes.fromhex(backbone.fingerprint),
-        key_dim=encoder.dim,
-    )
-    return OpenMemory(store, made, backbone, encoder)
+    return OpenMemory.begin(folder, made, backbone, encoder)
 
 
 def said_at(number: int) -> datetime.datetime:

@@ -24,7 +24,6 @@ from precog.bench.watched import WatchedEncoder
 from precog.encoders import Encoder, load_encoder
 from precog.errors import UsageError
 from precog.memory.opened import OpenMemory
-from precog.memory.routing import route
 from precog.records import ModelChoice
 from precog.session import Session
 from precog.store.memory import Group, MemoryStore
@@ -194,8 +193,7 @@ class _Starts:
 
 def _first_group(memory: OpenMemory) -> Group:
     """The sub-cluster that the opening utterance is routed to, so that there is a state to begin with."""
-    key, settings = memory.encoder.encode_query(OPENING), memory.settings
-    found = route(key, memory.prototypes, temperature=settings.temperature, threshold=settings.threshold)
+    [found] = memory.settings.route(memory.encoder.encode_query(OPENING)[None], memory.prototypes)
     return found.domain, found.subcluster
 
 

@@ -12,7 +12,7 @@ from precog.config import expanded, resolve
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
 from precog.memory.place import memory_folder
 from precog.records import ModelChoice
-from precog.session import REMEMBERED, Reply, Session, SessionOptions
+from precog.session import Reply, Session, SessionOptions
 
 
 def chat(
@@ -81,7 +81,7 @@ def _show(utterance: str, reply: Reply) -> None:
     if not is_interactive():
         out.print(f"[bold cyan]>[/] {shown(utterance)}")
     out.print(shown(reply.text))
-    if reply.text == REMEMBERED:
+    if reply.abstained and reply.remembered is not None:
         return
     for entry in reply.evidence:
         if entry.memory is not None:

@@ -23,7 +23,7 @@ def open_encoder(store: CorpusStore, settings: CorpusSettings, chosen: str | Enc
         EncoderError: it is not the encoder that made the keys.
     """
     named = (chosen if isinstance(chosen, str) else "") or settings.encoder
-    encoder = load_encoder(named or None) if chosen is None or isinstance(chosen, str) else chosen
+    encoder = load_encoder(chosen or settings.encoder or None)
     command = reindex_command(store.path, *(["--encoder", named] if named else []))
     hint = f"use the encoder that made them, or make new keys: {command}"
     check_encoder("corpus", settings.encoder_fingerprint, settings.encoder, encoder, hint)

@@ -18,7 +18,7 @@ from precog.memory.domains import OTHERS
 from precog.memory.expiry import Expired, keep_budget
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
-from precog.memory.routing import Route, route
+from precog.memory.routing import Route
 from precog.memory.settings import check_importance
 from precog.state import State
 from precog.store.memory import DepositInfo, Group, MemoryBatch, Semantic
@@ -123,12 +123,7 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
     new: set[int] = set()
     with store.batch() as batch:
         for telling, vectors in zip(tellings, keys, strict=True):
-            routed = route(
-                mean_key(vectors),
-                memory.prototypes,
-                temperature=settings.temperature_of(memory.prototypes),
-                threshold=settings.threshold,
-            )
+            [routed] = settings.route(mean_key(vectors)[None], memory.prototypes)
             token_ids = memory.backbone.tokenizer.encode(telling.chunk.read_text())
             info = _info(telling, routed, len(token_ids))
             deposit_id, is_new = batch.add_deposit(info, vectors)

@@ -64,7 +64,7 @@ class OpenMemory:
         self.reader = StateReader(settings.form, backbone)
         if not keeps_prototypes:
             self.prototypes = from_seeds(read_seeds(), encoder)
-        elif store.prototypes() is None:
+        elif not store.has_prototypes:
             first = prototypes or stored(from_seeds(read_seeds(), encoder))
             if not any(first.members):  # those that were fitted are put when the deposits are there
                 with store.batch() as batch:

@@ -159,7 +159,7 @@ class Recaller:
         known = tuple((size.domain, size.subcluster) for size in self.store.subclusters())
         index = self._fresh_index()
         if probes and probes < len(known):
-            hits, fraction, groups = self._probed(index, question, key, k, probes)
+            hits, fraction, groups = self._probed(index, question, key, k, probes, known)
         else:
             hits, fraction, groups = index.search(question, key, k), 1.0 if known else 0.0, known
         deposits = {deposit.id: deposit for deposit in self.store.deposits(ids=[hit.chunk_id for hit in hits])}
@@ -174,10 +174,15 @@ class Recaller:
         return self._index
 
     def _probed(
-        self, index: HybridIndex, question: str, key: Float32[np.ndarray, " E"], k: int, probes: int
+        self,
+        index: HybridIndex,
+        question: str,
+        key: Float32[np.ndarray, " E"],
+        k: int,
+        probes: int,
+        known: Sequence[Group],
     ) -> tuple[list[SearchHit], float, tuple[Group, ...]]:
         if self._groups is None:
-            known = [(size.domain, size.subcluster) for size in self.store.subclusters()]
             self._groups = Groups.of((group, *self.store.keys_of([group], superseded=False)) for group in known)
         worded = index.by_words(question, k)
         nearest = self._groups.ranked(key, worded)[:probes]

@@ -16,7 +16,6 @@ from precog.memory.made_with import settings_of, stored
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.recall import refresh_index
-from precog.memory.routing import route
 from precog.records import ModelChoice
 from precog.store.memory import Deposit, MemoryStore, Semantic
 
@@ -119,10 +118,7 @@ def _copy(memory: OpenMemory, store: MemoryStore, unit: list[Deposit], *, has_sa
             tokens = memory.backbone.tokenizer.encode(info.header + info.text)
             info = replace(info, num_tokens=len(tokens))
             if not has_same_keys:
-                temperature = settings.temperature_of(memory.prototypes)
-                routed = route(
-                    mean_key(vectors), memory.prototypes, temperature=temperature, threshold=settings.threshold
-                )
+                [routed] = settings.route(mean_key(vectors)[None], memory.prototypes)
                 info = replace(info, domain=routed.domain, subcluster=routed.subcluster, probability=routed.probability)
             batch.copy_deposit(replace(deposit, info=info), vectors)
             # another tokenizer may need more tokens than a record has room for: such a state is read when it is needed

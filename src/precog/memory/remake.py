@@ -14,7 +14,7 @@ from precog.memory.made_with import stored
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes
 from precog.memory.refit import fitted_to, seeds_of
-from precog.memory.reroute import keyed_deposits, reroute, routes_of
+from precog.memory.reroute import keyed_deposits, reroute
 from precog.store.memory import Deposit, Group, MemoryBatch
 
 
@@ -84,7 +84,7 @@ def _promoted_again(memory: OpenMemory, prototypes: Prototypes, step: Promotion)
     """With the group that emerges under the same name in what is left of the same deposits, if one does."""
     left = [deposit for deposit in memory.store.deposits() if deposit.id <= step.last_id]
     keyed = keyed_deposits(memory.store, left)
-    groups = [(routed.domain, routed.subcluster) for routed in routes_of(keyed, prototypes, memory.settings)]
+    groups = [(routed.domain, routed.subcluster) for routed in memory.settings.route(keyed.keys, prototypes)]
     try:
         found = emerging(keyed, groups, prototypes, step.domain, least_members=step.least_members)
         candidate = next((entry for entry in found if entry.name == step.name), None)

@@ -16,8 +16,6 @@ from precog.memory.expiry import keep_budget
 from precog.memory.keyed import Keyed
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes, mean_key
-from precog.memory.routing import Route, route_all
-from precog.memory.settings import MemorySettings
 from precog.store.memory import Deposit, Group, MemoryBatch, MemoryStore
 
 
@@ -32,19 +30,14 @@ def keyed_deposits(store: MemoryStore, deposits: Sequence[Deposit]) -> Keyed:
     )
 
 
-def routes_of(keyed: Keyed, prototypes: Prototypes, settings: MemorySettings) -> list[Route]:
-    """Where a memory of these settings puts deposits."""
-    temperature = settings.temperature_of(prototypes)
-    return route_all(keyed.keys, prototypes, temperature=temperature, threshold=settings.threshold)
-
-
 def reroute(memory: OpenMemory, batch: MemoryBatch, prototypes: Prototypes) -> set[Group]:
     """Routes every deposit by these prototypes; returns the groups that lost or got one, without semantic states."""
     store, settings = memory.store, memory.settings
     deposits = list(store.deposits())
     changed: set[Group] = set()
     is_more = False
-    for deposit, routed in zip(deposits, routes_of(keyed_deposits(store, deposits), prototypes, settings), strict=True):
+    keys = keyed_deposits(store, deposits).keys
+    for deposit, routed in zip(deposits, settings.route(keys, prototypes), strict=True):
         info = deposit.info
         if (*info.group, info.probability) != (routed.domain, routed.subcluster, routed.probability):
             moved = batch.move_deposits([deposit.id], routed.domain, routed.subcluster, routed.probability)

@@ -4,10 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+import numpy as np
+from jaxtyping import Float32
+
 from precog.errors import UsageError
 from precog.memory.dial import Dial
 from precog.memory.prototypes import Prototypes
-from precog.memory.routing import TEMPERATURE, THRESHOLD, Group
+from precog.memory.routing import TEMPERATURE, THRESHOLD, Group, Route, route_all
 from precog.records import RecordForm, settings_from
 
 GIB = 1 << 30
@@ -86,6 +89,14 @@ class MemorySettings:
         """T of routing by these prototypes."""
         fit = prototypes.history.fit
         return self.temperature if fit is None else fit.temperature
+
+    def route(self, keys: Float32[np.ndarray, "N E"], prototypes: Prototypes) -> list[Route]:
+        """Where keys of unit norm go in a memory with these settings and prototypes.
+
+        Raises:
+            InputError: they are of another width or norm.
+        """
+        return route_all(keys, prototypes, temperature=self.temperature_of(prototypes), threshold=self.threshold)
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> "MemorySettings":

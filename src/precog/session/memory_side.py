@@ -179,8 +179,8 @@ class MemorySide:
                 store.close()
                 raise
             self._store = store
-        if self._recaller is not None and self._generation != self._recaller.store.generation:
-            self._route_anew(self._recaller.store)
+        if self._store is not None and self._generation != self._store.generation:
+            self._route_anew(self._store)
 
     def _take(self, store: MemoryStore) -> None:
         """Reads a memory that has been opened.
@@ -197,10 +197,8 @@ class MemorySide:
 
     def _route_anew(self, store: MemoryStore) -> None:
         self._generation = store.generation
-        if store.prototypes() is None:  # whoever made it was interrupted before they were written
-            self.prototypes = from_seeds(read_seeds(), self.encoder)
-        else:
-            self.prototypes = prototypes_of(store)
+        # whoever made it may have been interrupted before they were written
+        self.prototypes = prototypes_of(store) if store.has_prototypes else from_seeds(read_seeds(), self.encoder)
 
     def _refuse_another(self) -> None:
         fate = "there" if self._store is None else self._store.fate

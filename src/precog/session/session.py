@@ -27,7 +27,6 @@ from precog.engine.templates import question_segment
 from precog.errors import EncoderError, UsageError
 from precog.memory.consolidate import semantic_state
 from precog.memory.domains import OTHERS
-from precog.memory.routing import route
 from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
 from precog.session.ranking import DEPTH, joint_order
@@ -172,8 +171,7 @@ class Session:
         started = time.perf_counter()
         settings = self.memory.settings
         prototypes = self.memory.prototypes
-        temperature = settings.temperature_of(prototypes)
-        routed = route(key, prototypes, temperature=temperature, threshold=settings.threshold)
+        [routed] = settings.route(key[None], prototypes)
         found = self._take_up((routed.domain, routed.subcluster))
         num_bytes = 0 if found is None else found.recurrent.nbytes + found.decay_time.nbytes
         num_deposits = 0 if found is None else found.num_deposits

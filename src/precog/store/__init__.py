@@ -2,7 +2,6 @@
 
 from precog.store.batch import Batch
 from precog.store.corpus_store import CorpusStore
-from precog.store.folder import write_atomically
 from precog.store.layout import RecordLayout
 from precog.store.needles import Needles
 from precog.store.proof import SearchReport, search_folder
@@ -26,5 +25,4 @@ __all__ = [
     "StoreSize",
     "content_hash",
     "search_folder",
-    "write_atomically",
 ]

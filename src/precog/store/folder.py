@@ -26,7 +26,7 @@ from precog.errors import BusyError, CorpusError, DamagedCorpusError
 from precog.store.failure import guarded, looking
 from precog.store.kind import CORPUS, FolderKind
 from precog.store.numbered import NumberedFolder, remove_file
-from precog.writing import open_new
+from precog.writing import open_new, sync_folder
 
 MARKER = "precog.json"
 LOCK = "lock"
@@ -64,15 +64,6 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Returns when the names in the folder are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import ClassVar, TypeVar
 from precog.errors import BusyError, CorpusError, StorageError
 from precog.store.database import Database
 from precog.store.failure import guarded
-from precog.store.folder import WriterLock, make_folder, sync_folder
+from precog.store.folder import WriterLock, make_folder
 from precog.store.folder_reader import FolderReader
 from precog.store.layout import RecordLayout
 from precog.store.numbered import CATALOGUE, SEGMENTS, NumberedFolder
@@ -24,6 +24,7 @@ from precog.store.record import relocate
 from precog.store.row_builder import damaged
 from precog.store.segment import SegmentWriter
 from precog.store.unit import FORGETTING, SCRUB_PENDING, Unit, forgetting_name
+from precog.writing import sync_folder
 
 DEFAULT_SEGMENT_BYTES = 1 << 30
 REPLACES_GENERATION = "replaces_generation"

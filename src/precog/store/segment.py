@@ -13,11 +13,11 @@ from pathlib import Path
 
 from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.store.failure import guarded
-from precog.store.folder import sync_folder
 from precog.store.layout import SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, RecordLayout
 from precog.store.numbered import SEGMENT_NAME, is_regular
 from precog.store.record import Location, Record, unpack
 from precog.store.remedy import states_anew
+from precog.writing import sync_folder
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
 _ZERO_BLOCK = bytes(1 << 20)

@@ -15,7 +15,6 @@ _NAMES = """id, uid, text, header, key_text, details, time_iso, time_utc, speake
     probability, importance, num_tokens, num_accesses, accessed_at, superseded_by, superseded_at, created_at, seal"""
 _DEPOSIT = f"""SELECT {_NAMES}, (SELECT count(*) FROM states WHERE states.deposit_id = deposits.id) AS num_states
     FROM deposits"""  # counted, because the counter has no seal
-_LARGEST_ID = 2**63 - 1  # SQLite takes no larger number, so no deposit has one
 _KEYS = "SELECT d.id, k.num_windows, k.vectors, k.seal FROM deposits d LEFT JOIN keys k ON k.deposit_id = d.id"
 
 
@@ -55,7 +54,7 @@ class DepositRows(Database):
         Raises:
             DamagedCorpusError: it is not what was written.
         """
-        row = self._one(f"{_DEPOSIT} WHERE id = ?", (deposit_id,)) if deposit_id <= _LARGEST_ID else None
+        row = self._one(f"{_DEPOSIT} WHERE id = ?", (deposit_id,))
         return None if row is None else deposit_of(row)
 
     def rewrite(self, deposit: Deposit) -> None:
@@ -234,6 +233,5 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _parts(deposit_ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    deposit_ids = [number for number in deposit_ids if number <= _LARGEST_ID]
     for start in range(0, len(deposit_ids), PAGE_OF_ROWS):
         yield deposit_ids[start : start + PAGE_OF_ROWS]
