@@ -147,59 +147,6 @@ def test_a_flipped_bit_anywhere_in_the_catalogue_is_noticed_or_changes_no_answer
     file.write_bytes(whole)
 
 
-SETTINGS = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "corpus_id")
-
-
-@pytest.mark.parametrize("key", SETTINGS)
-@pytest.mark.parametrize("write", [False, True])
-def test_a_flipped_digit_in_a_setting_is_damage(path, key, write):
-    change(path, f"UPDATE meta SET value = replace(replace(value, '1', '3'), '4', '5') WHERE key = '{key}'")
-    change(path, f"UPDATE meta SET value = replace(value, '0', '2') WHERE key = '{key}'")
-    with pytest.raises(DamagedCorpusError, match="the settings of the corpus are not what was written"):
-        CorpusStore.open(path, write=write)
-
-
-def test_settings_that_were_written_before_there_was_a_seal_are_sealed_by_the_next_writer(path):
-    change(path, "DELETE FROM meta WHERE key = 'seal'")
-    for write in (False, True):
-        CorpusStore.open(path, write=write).close()
-    change(path, "UPDATE meta SET value = '9' WHERE key = 'key_dim'")
-    with pytest.raises(DamagedCorpusError, match="the settings of the corpus are not what was written"):
-        CorpusStore.open(path)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE segments SET num_records = num_records - 1",
-        "UPDATE segments SET num_records = 0",
-        "UPDATE segments SET num_records = -1",
-        "DELETE FROM segments",
-        "DELETE FROM segments WHERE number = 0",
-    ],
-)
-def test_a_segment_is_never_cut_below_a_state_that_is_acknowledged(path, statement):
-    before = corpora.segment_bytes(path)
-    change(path, statement)
-    with pytest.raises(DamagedCorpusError, match=r"the count of segment 00000\d is not what was written.*reindex"):
-        CorpusStore.open(path, write=True)
-    assert corpora.segment_bytes(path) == before
-    CorpusStore.open(path, write=True, allow_damaged=True).close()
-    assert corpora.segment_bytes(path) == before
-
-
-def test_a_number_of_a_segment_that_is_there_is_not_used_again(path):
-    change(path, "UPDATE meta SET value = '0' WHERE key = 'next_segment'")
-    before = corpora.segment_bytes(path)
-    with CorpusStore.open(path, write=True) as store:
-        for seed in range(40, 52):
-            with store.batch() as batch:
-                corpora.add_document(batch, f"more{seed}.txt", [1000 + seed])
-    after = corpora.segment_bytes(path)
-    assert all(after[name].startswith(data) for name, data in before.items())
-    assert len(after) > len(before)
-
-
 @pytest.mark.parametrize("wrong", [0, 2])
 def test_counters_that_are_wrong_are_noticed(path, wrong):
     change(path, f"UPDATE states SET num_references = {wrong} WHERE id = 2")
