@@ -185,7 +185,7 @@ def test_a_changed_weight_is_found(folder):
         ("precog.json", {"weights_sha256": "00"}, "not those that were saved"),
         ("precog.json", {"weights_sha256": None}, "missing"),
         ("precog.json", {"tokenizer_sha256": "00" * 32}, "another tokenizer"),
-        ("precog.json", {"backbone": "mamba"}, "unknown kind"),
+        ("precog.json", {"backbone": "mamba"}, "another kind of model"),
         ("precog.json", {"boundary_id": 0}, "another kind"),
         ("precog.json", {"chunk_template": "text"}, "chunk_template"),
         ("precog.json", {"question_template": "{question}{question}"}, "question_template"),

@@ -68,7 +68,7 @@ def read_in_order(model, chunks):
 def test_concat_is_exact_in_layer_1_for_chunks_read_from_nothing(model, lengths, seed):
     chunks = chunks_of(*lengths, seed=seed)
     scores = np.random.default_rng(seed).normal(size=len(chunks)).tolist()
-    made = compose(model.encode_chunks(chunks), scores, rule="concat", decay=decay_of(model))
+    made = compose(model.encode_chunks(chunks), scores, model.spec, rule="concat", decay=decay_of(model))
     order = sorted(range(len(chunks)), key=lambda j: scores[j])
     read = read_in_order(model, [chunks[j] for j in order])
     torch.testing.assert_close(made.state.recurrent[0], read.recurrent[0], rtol=1e-4, atol=1e-5)
@@ -81,7 +81,7 @@ def test_concat_is_exact_in_layer_1_for_chunks_read_from_nothing(model, lengths,
 def test_concat_is_exact_for_a_model_of_one_layer(preset, changes):
     model = backbone(preset, layers=1, **changes)
     chunks = chunks_of(9, 17, 4)
-    made = compose(model.encode_chunks(chunks), [0.1, 0.2, 0.3], rule="concat", decay=decay_of(model))
+    made = compose(model.encode_chunks(chunks), [0.1, 0.2, 0.3], model.spec, rule="concat", decay=decay_of(model))
     assert made.exact
     _, logits = model.prefill(QUESTION, made.state)
     _, judge = model.prefill(QUESTION, read_in_order(model, chunks))

@@ -190,7 +190,7 @@ def test_the_union_of_sources_remembers_every_occurrence():
     model = BACKBONES["tiny-outer"]
     chunks = [[31, 32, 33], [32, 33, 34, 32, 33]]
     states = model.encode_chunks(chunks)
-    state = compose(states, [1.0, 0.5]).state
+    state = compose(states, [1.0, 0.5], model.spec).state
     sources = [Source.of(chunk) for chunk in chunks]
     options = any_spans(EXHAUSTIVE, max_span_tokens=3, contrast=1e-9)
     found = ground(model, state, QUESTION, sources, options)

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precog.errors import ForeignStateError, StateError, UsageError
-from precog.state import RULES, Decay, State, compose, reading_order, with_baseline
+from precog.state import RULES, Decay, State, StateSpec, compose, reading_order, with_baseline
 from precog.state.rules import MOST_PERMUTED
 
 LAYERS, GROUPS, PER_GROUP = 3, 2, 2
 COUNT = GROUPS * PER_GROUP
 MINE, OTHER = "ab" * 32, "cd" * 32
+SPEC = StateSpec(LAYERS, 2 * COUNT, (0, 0), GROUPS, MINE)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -71,7 +72,7 @@ def test_concat_is_the_recurrence_over_whole_texts_best_last(kind, count, seed):
     states, decay = members(count, kind, seed), decay_of(kind, seed)
     scores = np.random.default_rng(seed).normal(size=count).tolist()
     before = [state.recurrent for state in states]
-    made = compose(states, scores, rule="concat", decay=decay)
+    made = compose(states, scores, SPEC, rule="concat", decay=decay)
     ordered = [states[j] for j in sorted(range(count), key=lambda j: scores[j])]
     np.testing.assert_allclose(made.state.recurrent.numpy(), loop(ordered, decay, kind), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(made.state.decay_time, torch.stack([s.decay_time for s in states]).sum(0))
@@ -86,7 +87,7 @@ def test_concat_is_the_recurrence_over_whole_texts_best_last(kind, count, seed):
 @given(count=st.integers(2, 5), seed=seeds)
 def test_permute_is_the_mean_over_all_orders(kind, count, seed):
     states, decay = members(count, kind, seed), decay_of(kind, seed)
-    made = compose(states, [0.5] * count, rule="permute", decay=decay)
+    made = compose(states, [0.5] * count, SPEC, rule="permute", decay=decay)
     expected = np.mean([loop(order, decay, kind) for order in itertools.permutations(states)], axis=0)
     np.testing.assert_allclose(made.state.recurrent.numpy(), expected, rtol=1e-4, atol=1e-5)
     assert not made.exact
@@ -97,7 +98,7 @@ def test_permute_of_many_is_the_mean_over_rotations_of_the_reading_order(kind):
     count = MOST_PERMUTED + 2
     states, decay = members(count, kind), decay_of(kind)
     scores = np.random.default_rng(3).normal(size=count).tolist()
-    made = compose(states, scores, rule="permute", decay=decay)
+    made = compose(states, scores, SPEC, rule="permute", decay=decay)
     order = [states[j] for j in reading_order(scores)]
     turns = [order[turn:] + order[:turn] for turn in range(count)]
     expected = np.mean([loop(turn, decay, kind) for turn in turns], axis=0)
@@ -109,8 +110,8 @@ def test_permute_of_many_is_the_mean_over_rotations_of_the_reading_order(kind):
 def test_permute_does_not_know_the_order(count, seed):
     states, decay = members(count, "complex", seed), decay_of("complex", seed)
     scores = np.random.default_rng(seed).normal(size=count).tolist()
-    made = compose(states, scores, rule="permute", decay=decay)
-    turned = compose(states[::-1], scores, rule="permute", decay=decay)
+    made = compose(states, scores, SPEC, rule="permute", decay=decay)
+    turned = compose(states[::-1], scores, SPEC, rule="permute", decay=decay)
     torch.testing.assert_close(made.state.recurrent, turned.state.recurrent, rtol=1e-5, atol=1e-5)
 
 
@@ -118,7 +119,7 @@ def test_permute_does_not_know_the_order(count, seed):
 @pytest.mark.parametrize("renorm", ["none", "layer"])
 def test_one_member_is_the_identity_under_every_rule(rule, renorm):
     [member] = members(1)
-    made = compose([member], [0.2], rule=rule, renorm=renorm, decay=decay_of("complex"))
+    made = compose([member], [0.2], SPEC, rule=rule, renorm=renorm, decay=decay_of("complex"))
     assert made.state is member
     assert made.exact
     assert made.weights == (1.0,)
@@ -127,8 +128,8 @@ def test_one_member_is_the_identity_under_every_rule(rule, renorm):
 @pytest.mark.parametrize("rule", RULES)
 def test_the_order_members_are_given_in_does_not_matter(rule):
     states, scores, decay = members(4), [0.1, 0.9, 0.3, 0.7], decay_of("complex")
-    made = compose(states, scores, rule=rule, decay=decay)
-    turned = compose(states[::-1], scores[::-1], rule=rule, decay=decay)
+    made = compose(states, scores, SPEC, rule=rule, decay=decay)
+    turned = compose(states[::-1], scores[::-1], SPEC, rule=rule, decay=decay)
     torch.testing.assert_close(made.state.recurrent, turned.state.recurrent)
 
 
@@ -139,15 +140,15 @@ def test_of_equal_scores_the_first_is_read_last():
 @pytest.mark.parametrize("rule", RULES)
 def test_renorm_gives_every_layer_the_mean_norm_of_its_members(rule):
     states, scores, decay = members(3), [0.4, 0.2, 0.9], decay_of("complex")
-    plain = compose(states, scores, rule=rule, decay=decay)
-    made = compose(states, scores, rule=rule, renorm="layer", decay=decay)
+    plain = compose(states, scores, SPEC, rule=rule, decay=decay)
+    made = compose(states, scores, SPEC, rule=rule, renorm="layer", decay=decay)
     norms = torch.stack([state.recurrent.norm(dim=1) for state in states])
     wanted = (norms * torch.tensor(made.weights)[:, None]).sum(0)
     torch.testing.assert_close(made.state.recurrent.norm(dim=1), wanted)
     scale = made.state.recurrent / plain.state.recurrent
     torch.testing.assert_close(scale, scale[:, :1].expand_as(scale), rtol=1e-4, atol=1e-4)
     with pytest.raises(UsageError, match="--compose-renorm"):
-        compose(states, scores, renorm="row")
+        compose(states, scores, SPEC, renorm="row")
 
 
 def test_a_layer_of_zeros_stays_zero():
@@ -162,7 +163,7 @@ def test_a_layer_of_zeros_stays_zero():
         for state in members(3)
     ]
     for rule in RULES:
-        made = compose(states, [1.0, 2.0, 3.0], rule=rule, renorm="layer", decay=decay_of("complex"))
+        made = compose(states, [1.0, 2.0, 3.0], SPEC, rule=rule, renorm="layer", decay=decay_of("complex"))
         assert not made.state.recurrent[1].any()
         assert torch.isfinite(made.state.recurrent).all()
 
@@ -171,8 +172,8 @@ def test_a_layer_of_zeros_stays_zero():
 @given(share=st.floats(0, 1), rule=st.sampled_from(RULES))
 def test_a_semantic_state_is_a_baseline(share, rule):
     states, [semantic] = members(3), members(1, seed=9)
-    made = compose(states, [0.3, 0.1, 0.6], rule=rule, decay=decay_of("complex"))
-    over = with_baseline(made, semantic, share)
+    made = compose(states, [0.3, 0.1, 0.6], SPEC, rule=rule, decay=decay_of("complex"))
+    over = with_baseline(made, semantic, share, SPEC)
     expected = (1 - share) * made.state.recurrent + share * semantic.recurrent
     torch.testing.assert_close(over.state.recurrent, expected)
     assert sum(over.weights) + over.baseline == pytest.approx(1)
@@ -185,35 +186,35 @@ def test_a_semantic_state_is_a_baseline(share, rule):
 
 def test_baselines_that_cannot_be_are_refused():
     [member] = members(1)
-    made = compose([member], [1.0])
+    made = compose([member], [1.0], SPEC)
     for share in (-0.1, 1.1, float("nan")):
         with pytest.raises(UsageError):
-            with_baseline(made, member, share)
+            with_baseline(made, member, share, SPEC)
     with pytest.raises(ForeignStateError):
-        with_baseline(made, members(1, fingerprint=OTHER)[0], 0.5)
+        with_baseline(made, members(1, fingerprint=OTHER)[0], 0.5, SPEC)
     with pytest.raises(StateError, match="live"):
-        with_baseline(made, members(1, tail=torch.zeros(LAYERS, 3, 4))[0], 0.5)
+        with_baseline(made, members(1, tail=torch.zeros(LAYERS, 3, 4))[0], 0.5, SPEC)
 
 
 @pytest.mark.parametrize("rule", ["concat", "permute"])
 def test_rules_over_decay_refuse_what_they_cannot_know(rule):
     states, scores = members(2), [0.1, 0.2]
     with pytest.raises(StateError, match="how the model's states fade"):
-        compose(states, scores, rule=rule)
+        compose(states, scores, SPEC, rule=rule)
     foreign = Decay(decay_of("real").rates, None, OTHER)
     with pytest.raises(ForeignStateError):
-        compose(states, scores, rule=rule, decay=foreign)
+        compose(states, scores, SPEC, rule=rule, decay=foreign)
     lost = State(states[0].recurrent, tail=None, num_tokens=4, fingerprint=MINE, decay_time=torch.zeros(LAYERS, GROUPS))
     with pytest.raises(StateError, match="τ was not kept"):
-        compose([states[0], lost], scores, rule=rule, decay=decay_of("complex"))
+        compose([states[0], lost], scores, SPEC, rule=rule, decay=decay_of("complex"))
     uneven = Decay(decay_of("complex").rates[:, :3], None, MINE)
     with pytest.raises(StateError, match="does not fit"):
-        compose(states, scores, rule=rule, decay=uneven)
+        compose(states, scores, SPEC, rule=rule, decay=uneven)
 
 
 def test_unknown_rules_are_named():
     with pytest.raises(UsageError, match="mean, concat, permute"):
-        compose(members(2), [0.1, 0.2], rule="soup")
+        compose(members(2), [0.1, 0.2], SPEC, rule="soup")
 
 
 @settings(max_examples=30)

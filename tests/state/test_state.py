@@ -197,7 +197,7 @@ def test_batches_select_and_give_rows_back():
 )
 def test_the_mean_is_softmax_weighted_and_leaves_its_inputs_alone(reals, scores, temperature):
     members = [make(part) for part in reals[: len(scores)]]
-    made = compose(members, scores, temperature=temperature)
+    made = compose(members, scores, SPEC, temperature=temperature)
     assert sum(made.weights) == pytest.approx(1)
     assert [w1 <= w2 for w1, w2 in zip(made.weights, made.weights[1:], strict=False)] == [
         w1 <= w2 for w1, w2 in zip(softmax_weights(scores, temperature), made.weights[1:], strict=False)
@@ -211,13 +211,13 @@ def test_the_mean_is_softmax_weighted_and_leaves_its_inputs_alone(reals, scores,
 
 def test_one_member_of_weight_one_is_the_identity_and_exact():
     member = make(np.random.default_rng(0).normal(size=(L, S)))
-    alone = compose([member], [0.3])
+    alone = compose([member], [0.3], SPEC)
     assert alone.exact
     assert alone.state is member
-    frozen = compose([make(np.zeros((L, S))), member], [0.0, 1.0], temperature=1e-4)
+    frozen = compose([make(np.zeros((L, S))), member], [0.0, 1.0], SPEC, temperature=1e-4)
     assert frozen.exact
     assert torch.equal(frozen.state.recurrent, member.recurrent)
-    assert not compose([member, member], [1.0, 1.0]).exact
+    assert not compose([member, member], [1.0, 1.0], SPEC).exact
 
 
 def test_weights_follow_eq_8():
@@ -228,20 +228,20 @@ def test_weights_follow_eq_8():
 def test_composition_refuses_what_it_cannot_mean():
     mine, live = make(np.zeros((L, S))), make(np.zeros((L, S)), tail=True)
     with pytest.raises(ForeignStateError):
-        compose([mine, make(np.zeros((L, S)), fingerprint=OTHER)], [1.0, 1.0])
+        compose([mine, make(np.zeros((L, S)), fingerprint=OTHER)], [1.0, 1.0], SPEC)
     with pytest.raises(StateError, match="live"):
-        compose([live], [1.0])
+        compose([live], [1.0], SPEC)
     with pytest.raises(StateError, match="one score per state"):
-        compose([mine], [])
+        compose([mine], [], SPEC)
     with pytest.raises(StateError, match="one score per state"):
-        compose([], [])
+        compose([], [], SPEC)
     for temperature in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(UsageError):
-            compose([mine], [1.0], temperature=temperature)
+            compose([mine], [1.0], SPEC, temperature=temperature)
     with pytest.raises(UsageError):
-        compose([mine], [float("nan")])
+        compose([mine], [float("nan")], SPEC)
     with pytest.raises(UsageError):
-        compose([mine], [1.0], rule="soup")
+        compose([mine], [1.0], SPEC, rule="soup")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ class Backbone(Protocol):
         tokenizer: the one it was trained with.
         encode_mode: ``once``, ``twice`` or ``twice-reversed``: how chunks are read.
         spec: shape, size and fingerprint of its states.
+        opening: ids that open every segment: a boundary token, or none where a state carries the convolution's inputs.
         encoding_dtype: compute dtype, recorded in states.
         device: where it computes.
     """
@@ -33,6 +34,7 @@ class Backbone(Protocol):
     tokenizer: Tokenizer
     encode_mode: str
     spec: StateSpec
+    opening: tuple[int, ...]
     encoding_dtype: str
     device: torch.device
 
@@ -42,7 +44,7 @@ class Backbone(Protocol):
         ...
 
     def empty_state(self) -> State:
-        """The state of having read nothing."""
+        """The state of having read nothing, or nothing but the token that opens every text of the model."""
         ...
 
     def reading(self, chunk_ids: Sequence[int]) -> list[int]:

@@ -28,24 +28,31 @@ def split_sentences(ids: Sequence[int], tokenizer: Tokenizer) -> list[list[int]]
 
 
 def reading_ids(
-    chunk_ids: Sequence[int], tokenizer: Tokenizer, *, encode_mode: str = "once", chunk_template: str = "{chunk}"
+    chunk_ids: Sequence[int],
+    tokenizer: Tokenizer,
+    *,
+    encode_mode: str = "once",
+    chunk_template: str = "{chunk}",
+    opening: Sequence[int] | None = None,
 ) -> list[int]:
     """What is read for a chunk.
 
     ``once`` is ``<s> chunk``; ``twice`` is ``<s> chunk <s> chunk``; ``twice-reversed`` reads the chunk's sentences in
-    reverse order first. Template and chunk are tokenised apart (ERRATA 19).
+    reverse order first. Template and chunk are tokenised apart (ERRATA 19). ``opening`` stands for ``<s>``: what opens
+    every segment of the model, the tokenizer's boundary when None.
 
     Raises:
         InputError: the chunk is empty or holds a control token.
     """
     boundary = tokenizer.boundary_id
+    opens = [boundary] if opening is None else list(opening)
     if not chunk_ids or boundary in chunk_ids or tokenizer.eos_id in chunk_ids:
         raise InputError("a chunk needs tokens of text, and only those", given=f"{len(chunk_ids)} tokens")
     before, after = (tokenizer.encode(part) if part else [] for part in chunk_template.split("{chunk}"))
-    once = [boundary, *before, *chunk_ids, *after]
+    once = [*opens, *before, *chunk_ids, *after]
     if encode_mode == "once":
         return once
     if encode_mode == "twice":
         return once * 2
     turned = [token_id for sentence in reversed(split_sentences(chunk_ids, tokenizer)) for token_id in sentence]
-    return [boundary, *before, *turned, *after, *once]
+    return [*opens, *before, *turned, *after, *once]

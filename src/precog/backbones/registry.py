@@ -6,19 +6,26 @@ the model's files. The package is located, never imported, and files never choos
 
 import os
 import shlex
+from dataclasses import replace
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
-from precog.backbones.card import FORMAT_VERSION, ModelCard
+from precog.backbones.card import ModelCard
+from precog.backbones.hosted.backbone import HostedBackbone
+from precog.backbones.hosted.restore import check_restored
+from precog.backbones.kind import kind_of
 from precog.backbones.protocol import Backbone
+from precog.backbones.template import Template
 from precog.backbones.tenns.adapter import apply_adapter, is_adapter, read_adapter_card
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import empty_model, load_model, read_card
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel
+from precog.backbones.tenns.packed import load_packed
 from precog.errors import ModelError, UsageError
 from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
 
@@ -66,7 +73,7 @@ def find_model(name: str | os.PathLike[str] | None = None) -> Path:
     if wanted in installed:
         return installed[wanted]
     folder = Path(wanted).expanduser()
-    if folder.is_dir():
+    if folder.exists():
         return folder
     raise ModelError("no such model", given=wanted, expected=", ".join(installed) or "a model folder", hint=_HINT)
 
@@ -95,6 +102,7 @@ def load_backbone(
     dtype: str = "auto",
     threads: int | None = None,
     tokenizer: Tokenizer | None = None,
+    template: Template | None = None,
 ) -> Backbone:
     """Open a model.
 
@@ -106,7 +114,8 @@ def load_backbone(
             packed in memory and multiplies in BF16, on the CPU; ``auto`` is ``packed`` for a quantised model that
             would take more than 2 GB unpacked, else ``float32``.
         threads: CPU threads of every later computation in this process; torch's choice when None.
-        tokenizer: the model's own; Mistral-7B-v0.1 when None.
+        tokenizer: of a TENNs-LLM; Mistral-7B-v0.1 when None. Other models bring their own.
+        template: text around chunks and questions in place of the model's own; the chunk's is part of the fingerprint.
 
     Raises:
         ModelError: there is no such model, or it is damaged or of an unknown kind.
@@ -118,31 +127,49 @@ def load_backbone(
         if threads < 1:
             raise UsageError("--threads is out of range", given=threads, expected="at least 1")
         torch.set_num_threads(threads)
-    folder = find_model(model)
-    if is_adapter(folder):
-        if dtype == "packed":
-            hint = "merge it first: precog train merge"
-            raise UsageError("an adapter is added to unpacked weights", given=f"{folder}, {dtype}", hint=hint)
-        network, card = load_network(folder)
-        tokenizer = load_mistral_tokenizer() if tokenizer is None else tokenizer
-        where = choose_device(device)
-        compute = _DTYPES.get(dtype, torch.float32)
-        return TennsBackbone(network, card, tokenizer, encode_mode=encode_mode, device=where, dtype=compute)
-    if (kind := model_kind(folder)) != "tenns":
-        raise ModelError("unknown kind of model", given=kind, expected="tenns")
+    kind, folder = kind_of(find_model(model))
     place = choose_device(device)
+    if kind != "tenns":
+        if dtype == "packed":
+            raise UsageError("only a quantised TENNs-LLM has packed weights", given=folder, expected="float32")
+        return _open_hosted(kind, folder, encode_mode, place, _DTYPES.get(dtype, torch.float32), template)
+    tokenizer = load_mistral_tokenizer() if tokenizer is None else tokenizer
+    if is_adapter(folder) and dtype == "packed":
+        hint = "merge it first: precog train merge"
+        raise UsageError("an adapter is added to unpacked weights", given=f"{folder}, {dtype}", hint=hint)
     if dtype == "auto":
-        dtype = "packed" if place.type == "cpu" and _is_large(folder) else "float32"
+        dtype = "packed" if place.type == "cpu" and not is_adapter(folder) and _is_large(folder) else "float32"
     if dtype == "packed" and place.type != "cpu":
         raise UsageError("packed weights are multiplied on the CPU only", given=place, hint="use --device cpu")
-    return TennsBackbone.load(
-        folder,
-        load_mistral_tokenizer() if tokenizer is None else tokenizer,
-        encode_mode=encode_mode,
-        device=place,
-        dtype=_DTYPES.get(dtype, torch.float32),
-        packed=dtype == "packed",
+    packed, compute = dtype == "packed", _DTYPES.get(dtype, torch.float32)
+    if template is None and not is_adapter(folder):
+        return TennsBackbone.load(
+            folder, tokenizer, encode_mode=encode_mode, device=place, dtype=compute, packed=packed
+        )
+    network, card = load_packed(folder) if packed else load_network(folder)
+    if template is not None:
+        card = with_template(card, template)
+    return TennsBackbone(network, card, tokenizer, encode_mode=encode_mode, device=place, dtype=compute)
+
+
+def with_template(card: ModelCard, template: Template) -> ModelCard:
+    """A card with other text around chunks and questions."""
+    return replace(
+        card,
+        chunk_template=card.chunk_template if template.chunk is None else template.chunk,
+        question_template=card.question_template if template.question is None else template.question,
     )
+
+
+def _open_hosted(
+    kind: str, path: Path, encode_mode: str, device: torch.device, dtype: torch.dtype, template: Template | None
+) -> Backbone:
+    """A model that another library runs; each family's adapter, and its library, is imported only here."""
+    opener = import_module(f"precog.backbones.{kind}.opening")
+    backbone: HostedBackbone = opener.open_model(
+        path, encode_mode=encode_mode, device=device, dtype=dtype, template=template or Template()
+    )
+    return check_restored(backbone)
 
 
 def _is_large(folder: Path) -> bool:
@@ -196,17 +223,3 @@ def _base_folder(adapter: Path) -> Path:
     merge = shlex.join(["precog", "train", "merge", str(adapter), "--base"])
     hint = f"put it at {adapter.parent / Path(base).name}, or say where it is: {merge} DIR --out DIR"
     raise ModelError("the base of this adapter is not here", given=adapter, expected=base, hint=hint)
-
-
-def model_kind(folder: Path) -> str:
-    """The family named in a folder's card.
-
-    Raises:
-        ModelError: there is no readable card.
-    """
-    path = folder / "precog.json"
-    try:
-        return ModelCard.from_json(path.read_text(encoding="utf-8")).backbone
-    except (OSError, UnicodeDecodeError) as error:
-        expected = f"a model folder of format {FORMAT_VERSION}: config.json, precog.json, model.safetensors"
-        raise ModelError("this folder is no model", given=folder, expected=expected, hint=_HINT) from error

@@ -55,7 +55,7 @@ class Asking:
         started = time.perf_counter()
         seconds, record, score = self._retrieve(number)
         loaded = time.perf_counter()
-        state = compose([self._states.state(record)], [score]).state
+        state = compose([self._states.state(record)], [score], self._backbone.spec).state
         composed = time.perf_counter()
         answer = answer_inject(self._backbone, state, self._segment(number), settings=_FIRST_TOKEN)
         ttft = composed - started + answer.first_token_sec
@@ -67,7 +67,7 @@ class Asking:
     def _grounded(self, number: int) -> dict[str, float]:
         started = time.perf_counter()
         seconds, record, score = self._retrieve(number)
-        state = compose([self._states.state(record)], [score]).state
+        state = compose([self._states.state(record)], [score], self._backbone.spec).state
         source = _source(record)
         composed = time.perf_counter()
         found = ground(self._backbone, state, self._segment(number), [source], GroundedSettings(max_span_tokens=1))
@@ -94,7 +94,7 @@ class Asking:
         found = []
         for number in range(answers):
             _, record, score = self._retrieve(number)
-            state = compose([self._states.state(record)], [score]).state
+            state = compose([self._states.state(record)], [score], self._backbone.spec).state
             found.append(ground(self._backbone, state, self._segment(number), [_source(record)], settings))
         return {
             "per_answer_sec": statistics.median(answer.mask_sec for answer in found),

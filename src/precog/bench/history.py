@@ -95,7 +95,8 @@ def fill_memory(
                 batch.add_state(number_id, _TOKENS, tokens[row], state=state, tau=tau)
                 if group[1] != OTHERS:
                     before = semantic.get(group)
-                    semantic[group] = folded(before, number_id, group, pool[number % len(pool)], memory.settings.alpha)
+                    last, alpha = pool[number % len(pool)], memory.settings.alpha
+                    semantic[group] = folded(before, number_id, group, last, alpha, memory.backbone.spec)
                     touched.add(group)
             for group in sorted(touched):
                 batch.put_semantic(semantic[group])

@@ -122,9 +122,17 @@ def answer_composed(
         made = Composition(replayed.state, "replay", True, (1.0 / len(states),) * len(states))
     else:
         decay = decay_of(backbone)
-        made = compose(states, scores, rule=how.rule, temperature=how.temperature, renorm=how.renorm, decay=decay)
+        made = compose(
+            states,
+            scores,
+            backbone.spec,
+            rule=how.rule,
+            temperature=how.temperature,
+            renorm=how.renorm,
+            decay=decay,
+        )
     if semantic_state is not None:
-        made = with_baseline(made, semantic_state, share)
+        made = with_baseline(made, semantic_state, share, backbone.spec)
     compose_sec = time.perf_counter() - started
     answer = answer_inject(backbone, made.state, question_ids, sources=sources, settings=settings, on_token=on_token)
     answer = replace(answer, tokens_processed=answer.tokens_processed + tokens_read)

@@ -179,7 +179,7 @@ def _from_boundary(
 
 def _from_live_cuts(backbone: Backbone, ids: list[int], judge: Tensor) -> tuple[Comparison, int]:
     """Cut a reading inside its segments, keep the live state, read on, and compare the next few logits."""
-    interior = [cut for cut in range(1, len(ids)) if ids[cut] != backbone.tokenizer.boundary_id]
+    interior = [cut for cut in range(1, len(ids)) if ids[cut] not in backbone.opening]
     near = interior[:4] + interior[-4:]
     spread = interior[:: max(1, len(interior) // NUM_CUTS)]
     result = Comparison()

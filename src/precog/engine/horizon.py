@@ -118,7 +118,7 @@ def measure_horizon(
     told(0, total)
     gates = None
     if isinstance(backbone, GatedBackbone):
-        gates = gate_memory(backbone.gates([backbone.tokenizer.boundary_id, *stretch]))
+        gates = gate_memory(backbone.gates([*backbone.opening, *stretch]))
         told(len(stretch), total)
     rows = influence(
         backbone,

@@ -45,7 +45,7 @@ def make_probes(backbone: Backbone, count: int, seed: int) -> list[Probe]:
         names = [f"{given} {rng.choice(_FAMILY)}" for given in rng.sample(_GIVEN, 2)]
         pairs = zip(*map(tokenizer.encode, names), strict=False)
         answers = next(pair for pair in pairs if pair[0] != pair[1])
-        facts = [(tokenizer.boundary_id, *tokenizer.encode(statement.format(place=place, name=name))) for name in names]
+        facts = [(*backbone.opening, *tokenizer.encode(statement.format(place=place, name=name))) for name in names]
         asked = question_segment(backbone, question.format(place=place))
         probes.append(Probe((facts[0], facts[1]), (answers[0], answers[1]), tuple(asked)))
     return probes

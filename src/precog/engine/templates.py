@@ -5,7 +5,7 @@ from precog.errors import InputError
 
 
 def question_segment(backbone: Backbone, question: str, template: str | None = None) -> list[int]:
-    """The ids of a question: ``<s>`` and the filled template, tokenised on its own (ERRATA 19).
+    """The ids of a question: the boundary and the filled template, tokenised on its own (ERRATA 19).
 
     Args:
         backbone: whose tokenizer and, by default, whose template is used.
@@ -19,4 +19,4 @@ def question_segment(backbone: Backbone, question: str, template: str | None = N
     if not text:
         raise InputError("the question is empty", hint="ask something")
     filled = (template or backbone.card.question_template).replace("{question}", text)
-    return [backbone.tokenizer.boundary_id, *backbone.tokenizer.encode(filled)]
+    return [*backbone.opening, *backbone.tokenizer.encode(filled)]

@@ -248,7 +248,13 @@ class Composer:
             return None
         decay = decay_of(self.backbone)
         return compose(
-            states, asked.scores, rule=how.rule, temperature=how.temperature, renorm=how.renorm, decay=decay
+            states,
+            asked.scores,
+            self.backbone.spec,
+            rule=how.rule,
+            temperature=how.temperature,
+            renorm=how.renorm,
+            decay=decay,
         ).state
 
     def _errors(

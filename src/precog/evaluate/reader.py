@@ -78,7 +78,11 @@ class ParagraphReader:
     def inject(self, question: str, paragraphs: Sequence[str], scores: Sequence[float], temperature: float) -> Said:
         """Answer from the states of paragraphs, composed by the paper's softmax mean when there are several."""
         states = [self.state(paragraph) for paragraph in paragraphs]
-        state = states[0] if len(states) == 1 else compose(states, scores, temperature=temperature).state
+        state = (
+            states[0]
+            if len(states) == 1
+            else compose(states, scores, self.backbone.spec, temperature=temperature).state
+        )
         return self._answer_from(state, question, paragraphs)
 
     def inject_other(self, question: str, paragraph: str, other: str) -> Said:

@@ -11,17 +11,28 @@ import numpy as np
 
 from precog.backbones.protocol import Backbone
 from precog.records import StateReader
-from precog.state import State
+from precog.state import State, StateSpec, blend
 from precog.store.memory import Deposit, MemoryStore, Semantic
 
 
-def folded(before: Semantic | None, deposit_id: int, group: tuple[str, str], state: State, alpha: float) -> Semantic:
-    """One more deposit in a semantic state: s ← h for the first, then s ← (1 - α) s + α h, in FP32."""
+def folded(
+    before: Semantic | None, deposit_id: int, group: tuple[str, str], state: State, alpha: float, spec: StateSpec
+) -> Semantic:
+    """One more deposit in a semantic state: s ← h for the first, then s ← (1 - α) s + α h, in FP32.
+
+    The last inputs of a convolution, where the model keeps them, are those of the newest deposit.
+
+    Raises:
+        StateError: the model's states cannot be averaged.
+    """
+    import torch
+
     recurrent, tau = state.recurrent.numpy().ravel(), state.decay_time.numpy().ravel()
     domain, subcluster = group
     if before is None:
         return Semantic(domain, subcluster, alpha, 1, deposit_id, state.num_tokens, recurrent, tau)
     old, new = np.float32(1 - alpha), np.float32(alpha)
+    both = torch.from_numpy(np.stack([before.recurrent, recurrent])).view(2, spec.layers, -1).transpose(0, 1)
     return Semantic(
         domain,
         subcluster,
@@ -29,7 +40,7 @@ def folded(before: Semantic | None, deposit_id: int, group: tuple[str, str], sta
         before.num_deposits + 1,
         deposit_id,
         before.num_tokens + state.num_tokens,
-        old * before.recurrent + new * recurrent,
+        blend(both, (1 - alpha, alpha), spec, dominant=1).numpy().ravel(),
         old * before.decay_time + new * tau,
     )
 
@@ -44,7 +55,7 @@ def semantic_state(semantic: Semantic, backbone: Backbone, encoding_dtype: str) 
         tail=None,
         num_tokens=semantic.num_tokens,
         fingerprint=backbone.fingerprint,
-        decay_time=torch.from_numpy(semantic.decay_time.reshape(spec.layers, -1).copy()),
+        decay_time=torch.from_numpy(semantic.decay_time.reshape(spec.layers, spec.decay_groups).copy()),
         encoding_dtype=encoding_dtype,
     )
 
@@ -72,5 +83,7 @@ def refold(
     """The semantic state of a sub-cluster from these deposits, in their order; None of none."""
     semantic = None
     for deposit in deposits:
-        semantic = folded(semantic, deposit.id, group, last_state(store, deposit, backbone, reader), alpha)
+        semantic = folded(
+            semantic, deposit.id, group, last_state(store, deposit, backbone, reader), alpha, backbone.spec
+        )
     return semantic

@@ -137,7 +137,7 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
             if routed.subcluster != OTHERS:  # what fits nowhere does not form what is remembered for good
                 before = semantic.get(group) or store.semantic(*group)
                 last = memory.reader.kept(states[-1][1])
-                semantic[group] = folded(before, deposit_id, group, last, settings.alpha)
+                semantic[group] = folded(before, deposit_id, group, last, settings.alpha, memory.backbone.spec)
         for entry in semantic.values():
             batch.put_semantic(entry)
         expired = keep_budget(store, batch, settings.budget_bytes, frozenset(new))

@@ -135,7 +135,8 @@ def _take_groups(memory: OpenMemory, store: MemoryStore, *, has_same_keys: bool)
             group = deposit.info.group
             if group[1] != OTHERS:
                 state = last_state(memory.store, deposit, memory.backbone, memory.reader)
-                semantic[group] = folded(semantic.get(group), deposit.id, group, state, memory.settings.alpha)
+                spec, alpha = memory.backbone.spec, memory.settings.alpha
+                semantic[group] = folded(semantic.get(group), deposit.id, group, state, alpha, spec)
         for entry in semantic.values():
             batch.put_semantic(entry)
         if memory.store.prototypes() is None:

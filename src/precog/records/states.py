@@ -44,7 +44,8 @@ class StateReader:
         self._dtype = form.encoding_dtype
         # a reading is the chunk, once or twice, and a fixed number of tokens around it
         self._passes = 1 if form.encode_mode == "once" else 2
-        self._extra_tokens = len(backbone.reading([backbone.tokenizer.encode("a")[0]])) - self._passes
+        one = len(backbone.reading([backbone.tokenizer.encode("a")[0]]))
+        self._extra_tokens = one - self._passes + backbone.empty_state().num_tokens
 
     def encode(self, state: State) -> bytes:
         """The state bytes of a record."""

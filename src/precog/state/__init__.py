@@ -1,6 +1,7 @@
 """States: frozen data that a model produced and that knows nothing of the model."""
 
 from precog.state.batch import StateBatch
+from precog.state.blend import blend, check_averages
 from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, codec_named
 from precog.state.compose import (
     RENORMS,
@@ -14,7 +15,7 @@ from precog.state.compose import (
 from precog.state.decay import Decay
 from precog.state.foreign import foreign, titled
 from precog.state.layers import LayerSubset
-from precog.state.spec import StateSpec
+from precog.state.spec import Scaled, StateSpec
 from precog.state.state import State
 
 __all__ = [
@@ -27,9 +28,12 @@ __all__ = [
     "Float16Codec",
     "Float32Codec",
     "LayerSubset",
+    "Scaled",
     "State",
     "StateBatch",
     "StateSpec",
+    "blend",
+    "check_averages",
     "codec_named",
     "compose",
     "foreign",

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 from precog.errors import ForeignStateError, StateError, UsageError
 from precog.state.batch import StateBatch
+from precog.state.blend import blend, check_averages
 from precog.state.decay import Decay
 from precog.state.foreign import titled
 from precog.state.rules import concatenated, permuted, renormed
+from precog.state.spec import StateSpec
 from precog.state.state import State
 
 RULES = ("mean", "concat", "permute")
@@ -64,6 +66,7 @@ def reading_order(scores: Sequence[float]) -> list[int]:
 def compose(
     states: Sequence[State],
     scores: Sequence[float],
+    spec: StateSpec,
     *,
     rule: str = "mean",
     temperature: float = 1.0,
@@ -75,7 +78,9 @@ def compose(
     Args:
         states: members, all of one model.
         scores: retrieval score of each.
-        rule: ``mean`` is H = Σ w_j h_j with w = softmax(score / T) (paper Eq. 8); τ is averaged alike. ``concat`` is
+        spec: of the model: what the coordinates of its states mean.
+        rule: ``mean`` is H = Σ w_j h_j with w = softmax(score / T) (paper Eq. 8); τ is averaged alike; see
+            `blend` for states that are kept in units of their own. ``concat`` is
             H ← P_j ⊙ H + h_j, the best member last, and exact for a model of one layer. ``permute`` is the mean of
             that over all orders. The τ of both is the sum. The tokens read are summed by every rule.
         temperature: T.
@@ -87,8 +92,8 @@ def compose(
 
     Raises:
         ForeignStateError: members come from different models.
-        StateError: there is no member, a number of scores differs, a member is live, or a rule needs rates, or a τ,
-            that are not there.
+        StateError: there is no member, a number of scores differs, a member is live, a rule needs rates, or a τ, that
+            are not there, or the model's states cannot be averaged.
         UsageError: unknown rule, bad temperature or score.
     """
     if rule not in RULES:
@@ -100,6 +105,9 @@ def compose(
     for state in states:
         if state.is_live:
             raise StateError("a live state cannot be composed", given=state, expected="boundary states")
+    if renorm != "none" and (spec.scaled or spec.window[1] > spec.window[0]):
+        given = "reals in units of their own, or inputs of a convolution among them"
+        raise StateError("the norm of such states means nothing", given=given, hint="leave --compose-renorm out")
     weights = softmax_weights(scores, temperature)
     if len(states) == 1:
         return Composition(states[0], rule, True, weights)
@@ -109,9 +117,10 @@ def compose(
         alone = next((j for j, weight in enumerate(weights) if weight == 1.0), None)
         if alone is not None:
             return Composition(states[alone], rule, True, weights)
-        factors = batch.recurrent.new_tensor(weights)[None, :, None]
-        reals, time = (batch.recurrent * factors).sum(1), (batch.decay_time * factors).sum(1)
+        reals = blend(batch.recurrent, weights, spec)
+        time = (batch.decay_time * batch.decay_time.new_tensor(weights)[None, :, None]).sum(1)
     else:
+        check_averages(spec)
         if decay is None:
             hint = "compose by mean, mix or replay"
             raise StateError(f"{rule} needs to know how the model's states fade", given="no decay rates", hint=hint)
@@ -133,17 +142,18 @@ def compose(
     return Composition(made, rule, exact, weights)
 
 
-def with_baseline(composition: Composition, semantic_state: State, share: float) -> Composition:
+def with_baseline(composition: Composition, semantic_state: State, share: float, spec: StateSpec) -> Composition:
     """A composition over a semantic state as its baseline: h = (1 − λ) H + λ s (ERRATA 32, for Eq. 8).
 
     Args:
         composition: H, of any rule.
         semantic_state: s, at a boundary.
         share: λ. At 0 the composition is returned as it is.
+        spec: of the model.
 
     Raises:
         ForeignStateError: the two come from different models.
-        StateError: the semantic state is live.
+        StateError: the semantic state is live, or the model's states cannot be averaged.
         UsageError: the share is not between 0 and 1.
     """
     if not 0 <= share <= 1:
@@ -157,8 +167,9 @@ def with_baseline(composition: Composition, semantic_state: State, share: float)
     if share == 0:
         return composition
     keep = 1 - share
+    both = StateBatch.of([made, semantic_state])
     mixed = State.adopt(
-        keep * made.recurrent + share * semantic_state.recurrent,
+        blend(both.recurrent, (keep, share), spec, dominant=0),
         tail=None,
         num_tokens=made.num_tokens + semantic_state.num_tokens,
         fingerprint=made.fingerprint,

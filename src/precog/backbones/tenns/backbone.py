@@ -72,6 +72,7 @@ class TennsBackbone:
         # packed matrices take BF16, whatever the rest computes in
         self.encoding_dtype = "bfloat16" if is_packed(model) else str(dtype).removeprefix("torch.")
         config = model.config
+        self.opening: tuple[int, ...] = (BOUNDARY_ID,)
         self.spec = StateSpec(
             layers=config.layers,
             reals_per_layer=config.state_reals,

@@ -1,0 +1,46 @@
+"""Which family of models a path belongs to, from what stands there; files never choose code beyond that."""
+
+import json
+from pathlib import Path
+
+from precog.errors import ModelError
+
+KINDS = ("tenns", "huggingface", "rwkv7", "gguf")
+_SUFFIXES = {".gguf": "gguf", ".pth": "rwkv7"}
+EXPECTED = (
+    "a folder of PRECOG (precog.json), of transformers (config.json with a model_type), an RWKV-7 file (.pth), "
+    "or a llama.cpp file (.gguf)"
+)
+
+
+def kind_of(path: Path) -> tuple[str, Path]:
+    """The family of a model, and the folder or file to open: a folder with one ``.gguf`` or ``.pth`` means that file.
+
+    Raises:
+        ModelError: no family keeps its models like this.
+    """
+    if path.is_file():
+        if path.suffix in _SUFFIXES:
+            return _SUFFIXES[path.suffix], path
+        raise ModelError("this file is no model", given=path, expected=EXPECTED)
+    if (path / "precog.json").exists() or (path / "adapter.json").exists():
+        return "tenns", path
+    if _model_type(path / "config.json"):
+        return "huggingface", path
+    for suffix, kind in _SUFFIXES.items():
+        files = sorted(path.glob(f"*{suffix}")) if path.is_dir() else []
+        if len(files) > 1:
+            hint = "give the file itself with --model"
+            raise ModelError("several models lie in this folder", given=path, expected=f"one {suffix} file", hint=hint)
+        if files:
+            return kind, files[0]
+    raise ModelError("this folder is no model", given=path, expected=EXPECTED)
+
+
+def _model_type(path: Path) -> str:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    found = config.get("model_type") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else ""
