@@ -84,7 +84,7 @@ def test_expired_states_are_read_again_bit_for_bit(tmp_path, backbone: TennsBack
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(records=st.integers(0, 8), seed=st.integers(0, 2**31))
+@given(records=st.integers(1, 8), seed=st.integers(0, 2**31))
 def test_the_budget_is_kept(tmp_path_factory, backbone: TennsBackbone, records: int, seed: int):
     folder = tmp_path_factory.mktemp("budget") / "m"
     with open_memory(folder, backbone) as memory:

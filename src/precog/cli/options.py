@@ -63,6 +63,37 @@ MinConfidence = Annotated[
 AlwaysAnswer = Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")]
 Free = Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")]
 User = Annotated[str, typer.Option("--user", metavar="U", help="Whose memory.")]
+_DIAL = "a number, /N for one every N tokens, or all for one a token"
+DialA = Annotated[
+    str | None,
+    typer.Option(
+        "--dial-a",
+        metavar="K",
+        help=f"How many states are kept of a deposit about a specific, time-critical event: {_DIAL}.  "
+        "\\[default: the memory's own; 1 in a new one]",
+        show_default=False,
+    ),
+]
+DialB = Annotated[
+    str | None,
+    typer.Option(
+        "--dial-b",
+        metavar="K",
+        help="How many states are kept of any other deposit, such as of what recurs; as for --dial-a.  "
+        "\\[default: the memory's own; 1 in a new one]",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        metavar="BYTES",
+        help="The bytes that the states of all deposits may take together; beyond them the coldest states expire, "
+        "texts stay.  \\[default: the memory's own; 1073741824, 1 GiB, in a new one]",
+        show_default=False,
+    ),
+]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Of the random numbers.", min=0, max=2**63 - 1)
 ]  # as torch and numpy take it
