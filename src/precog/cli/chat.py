@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.chat_commands import run_command, said_of
 from precog.cli.conversation import converse, is_interactive
 from precog.cli.main import STARTED_SEC
 from precog.cli.output import human_seconds, out, print_json, shown
@@ -38,7 +39,12 @@ def chat(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> int:
-    """Talk to a memory: what is said is remembered, and answered from what was said before and from a corpus."""
+    """Talk to a memory: what is said is remembered, and answered from what was said before and from a corpus.
+
+    A line is an utterance, typed or piped. One that begins with a slash is a command and is not remembered: /help,
+    /list [N] (the last deposits), /forget [N …] (deposits by their numbers, or what was remembered last), /quit. A line
+    that begins with two slashes is said with one.
+    """
     settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
     how = SessionOptions(
         top_k=top_k,
@@ -64,15 +70,19 @@ def _converse(session: Session, as_json: bool) -> None:
     """Utterance after utterance; how the session began is told with the first reply."""
     is_told = False
 
-    def answer(utterance: str) -> None:
+    def answer(line: str) -> bool:
         nonlocal is_told
+        utterance = said_of(line)
+        if utterance is None:
+            return run_command(session, line, as_json=as_json)
         reply = session.say(utterance)
         if not as_json:
             _show(utterance, reply)
-            return
+            return False
         began = {} if is_told or session.start is None else {"start": session.start.to_json()}
         print_json({"utterance": utterance, **reply.to_json(), **began})
         is_told = True
+        return False
 
     converse(session.backbone.card.name, "utterance", ">", answer, as_json=as_json)
 

@@ -26,13 +26,10 @@ def listing(
         found = list(store.deposits(domain=domain, speaker=speaker))
     shown_ones = found[-limit:]
     if as_json:
-        print_json({"deposits": [_row(deposit) for deposit in shown_ones], "total": len(found)})
+        print_json({"deposits": [row_of(deposit) for deposit in shown_ones], "total": len(found)})
         return 0
     for deposit in shown_ones:
-        info = deposit.info
-        when = "" if info.time is None else info.time.isoformat()
-        old = "" if deposit.superseded_by is None else f"  [dim]superseded by {deposit.superseded_by}[/]"
-        out.print(f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(info.text[:100])}{old}")
+        out.print(line_of(deposit))
     if len(found) > len(shown_ones):
         out.print(f"[dim]the last {len(shown_ones)} of {len(found)}; --limit shows more[/]")
     return 0
@@ -48,7 +45,7 @@ def show(
         deposit = store.deposit(number)
         if deposit is None:
             raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
-        row = {**_row(deposit), "header": deposit.info.header, "positions": store.states_of(number)}
+        row = {**row_of(deposit), "header": deposit.info.header, "positions": store.states_of(number)}
     if as_json:
         print_json(row)
         return 0
@@ -76,7 +73,17 @@ def stats(user: options.User, as_json: options.Json = False) -> int:
     return 0
 
 
-def _row(deposit: Deposit) -> dict[str, object]:
+def line_of(deposit: Deposit) -> str:
+    """A deposit as people read it in a list: one line, marked where something newer holds instead."""
+    info = deposit.info
+    when = "" if info.time is None else info.time.isoformat()
+    old = "" if deposit.superseded_by is None else f"  [yellow]superseded by {deposit.superseded_by}[/]"
+    text = " ".join(info.text.split())[:100]
+    return f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(text)}{old}"
+
+
+def row_of(deposit: Deposit) -> dict[str, object]:
+    """A deposit as JSON."""
     info = deposit.info
     return {
         "id": deposit.id,
