@@ -19,19 +19,31 @@ from precog.session import Reply, Session, SessionOptions
 def chat(
     user: options.User,
     corpus: options.Corpus = None,
-    top_k: Annotated[int, typer.Option(metavar="N", help="Pieces of evidence retrieved and shown.")] = 3,
-    inject: Annotated[int, typer.Option(metavar="N", help="States composed.")] = 1,
+    top_k: Annotated[int, typer.Option(metavar="N", help="How many deposits and chunks are retrieved and shown.")] = 3,
+    inject: Annotated[
+        int, typer.Option(metavar="N", help="How many of them give their states to the answer, at most --top-k.")
+    ] = 1,
     compose: options.Compose = DEFAULT_RULE,
     compose_temperature: options.ComposeTemperature = DEFAULT_TEMPERATURE,
-    baseline: Annotated[float, typer.Option(metavar="L", help="Share of the session's semantic state.")] = 0.0,
+    baseline: Annotated[
+        float, typer.Option(metavar="L", help="Share of the session's semantic state in the answer, 0 to 1.")
+    ] = 0.0,
     free: options.Free = False,
     min_confidence: options.MinConfidence = None,
     always_answer: options.AlwaysAnswer = False,
     remember: Annotated[
-        str, typer.Option(metavar="statements|all|nothing", help="What of it is deposited; questions are no facts.")
+        str,
+        typer.Option(
+            metavar="statements|all|nothing", help="Which utterances are deposited; statements are all but questions."
+        ),
     ] = "statements",
     speaker: Annotated[
-        str | None, typer.Option(metavar="S", help="Who speaks.  \\[default: --user]", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="S",
+            help="Who speaks, as deposits note it.  \\[default: the name given as --user]",
+            show_default=False,
+        ),
     ] = None,
     model: options.Model = None,
     encoder: options.Encoder = None,

@@ -23,16 +23,39 @@ from precog.memory.utterance import Utterance
 
 def remember(
     user: options.User,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What was said.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The words that were said.", show_default=False)
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="TRANSCRIPT", help="A conversation instead.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="TRANSCRIPT",
+            help="Remember a whole conversation from this file instead.",
+            show_default=False,
+        ),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="ISO", help="When it was said.  \\[default: now]", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="ISO",
+            help="When it was said; without an offset in this machine's zone.  \\[default: now]",
+            show_default=False,
+        ),
     ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="S", help="Who said it.", show_default=False)] = None,
-    place: Annotated[str | None, typer.Option(metavar="P", help="Where.", show_default=False)] = None,
-    importance: Annotated[float, typer.Option(metavar="X", help="The larger, the longer its state is kept.")] = 0.0,
+    speaker: Annotated[
+        str | None, typer.Option(metavar="S", help="Who said it.  \\[default: nobody is noted]", show_default=False)
+    ] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(metavar="P", help="Where it was said.  \\[default: no place is noted]", show_default=False),
+    ] = None,
+    importance: Annotated[
+        float,
+        typer.Option(
+            metavar="X", help="How important it is, any number: of two states the less important expires first."
+        ),
+    ] = 0.0,
     dial_a: options.DialA = None,
     dial_b: options.DialB = None,
     alpha: Annotated[

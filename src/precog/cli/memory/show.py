@@ -16,12 +16,18 @@ from precog.store.memory import Deposit, MemoryStore
 
 def listing(
     user: options.User,
-    domain: Annotated[str | None, typer.Option(metavar="D", help="Of this domain.", show_default=False)] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most deposits to list.")] = 100,
+    domain: Annotated[
+        str | None, typer.Option(metavar="D", help="List only the deposits of this domain.", show_default=False)
+    ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(metavar="S", help="List only what this speaker said.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many deposits are listed at most, the newest ones.")
+    ] = 100,
     as_json: options.Json = False,
 ) -> int:
-    """List deposits, the newest last."""
+    """List deposits, the newest last; one that something newer holds instead of is marked as superseded."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         found = list(store.deposits(domain=domain, speaker=speaker))
     shown_ones = found[-limit:]
@@ -37,7 +43,7 @@ def listing(
 
 def show(
     user: options.User,
-    number: Annotated[int, typer.Argument(metavar="ID", help="Of the deposit.")],
+    number: Annotated[int, typer.Argument(metavar="ID", help="The number of the deposit.")],
     as_json: options.Json = False,
 ) -> int:
     """Show one deposit whole."""
