@@ -33,7 +33,7 @@ from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
 from precog.session.ranking import DEPTH, joint_order
 from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
-from precog.session.spoken import asks_for_header, said_in
+from precog.session.spoken import spans_for
 from precog.state import State
 from precog.store import CorpusStore
 from precog.store.memory import Deposit, Group, MemoryFolder, Semantic
@@ -306,12 +306,11 @@ class Session:
         return self._chunk_state(entry.corpus)
 
     def _spans(self, utterance: str, members: list[SessionEvidence], read: list[Source]) -> list[Source]:
-        """What an answer may be a span of: who spoke and when is an answer only to whom that is asked."""
-        if asks_for_header(utterance):
-            return read
         tokenizer = self.backbone.tokenizer
         return [
-            source if entry.memory is None else said_in(source, entry.memory.deposit.info.header, tokenizer)
+            source
+            if entry.memory is None
+            else spans_for(utterance, source, entry.memory.deposit.info.header, tokenizer)
             for entry, source in zip(members, read, strict=True)
         ]
 
