@@ -42,6 +42,7 @@ def test_what_was_said_last_is_forgotten_and_the_rest_stays(chat, run: Run, type
     assert refused["error"]["code"] == "usage"
     assert last["utterance"] == refused["utterance"] == "/forget"
     assert [row["text"] for row in none["deposits"]] == FACTS[:1]
+    assert ("/help tells the commands" in ended.err) == typed
     assert remembered(run) == FACTS[:1]
 
 

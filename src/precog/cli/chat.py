@@ -96,7 +96,7 @@ def _converse(session: Session, as_json: bool) -> None:
         is_told = True
         return False
 
-    converse(session.backbone.card.name, "utterance", ">", answer, as_json=as_json)
+    converse(session.backbone.card.name, "utterance", ">", answer, as_json=as_json, more=", /help tells the commands")
 
 
 def _show(utterance: str, reply: Reply) -> None:
