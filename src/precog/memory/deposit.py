@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from precog.engine.suffixes import build_suffix_array
 from precog.engine.trajectory import trajectory
+from precog.interrupt import Interrupt
 from precog.memory.chunking import MemoryChunk
 from precog.memory.consolidate import folded
 from precog.memory.dial import Dial
@@ -86,6 +87,7 @@ def deposit(memory: OpenMemory, chunks: Iterable[MemoryChunk], *, importance: fl
 
     Raises:
         StorageError: the disk is full or refuses; what was acknowledged stays.
+        KeyboardInterrupt: SIGINT or SIGTERM arrived; the chunks that are complete are deposited.
     """
     return deposit_all(memory, (Telling(chunk, importance) for chunk in chunks))
 
@@ -121,8 +123,11 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
     semantic: dict[Group, Semantic] = {}
     ids: list[int] = []
     new: set[int] = set()
-    with store.batch() as batch:
+    interrupt = Interrupt()
+    with interrupt.listening(), store.batch() as batch:
         for telling, vectors in zip(tellings, keys, strict=True):
+            if interrupt.is_wanted:
+                break
             [routed] = settings.route(mean_key(vectors)[None], memory.prototypes)
             token_ids = memory.backbone.tokenizer.encode(telling.chunk.read_text())
             info = _info(telling, routed, len(token_ids))
@@ -141,6 +146,8 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
         for entry in semantic.values():
             batch.put_semantic(entry)
         expired = keep_budget(store, batch, settings.budget_bytes, frozenset(new))
+    if interrupt.is_wanted:  # after the commit: nothing that is complete is lost
+        raise KeyboardInterrupt
     return Remembered(tuple(ids), len(ids) - len(new), expired)
 
 

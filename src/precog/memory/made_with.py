@@ -25,7 +25,10 @@ def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) 
     replace(settings, **asked)  # type: ignore[arg-type]  # by name; what is out of range is told as that
     for key, value in asked.items():
         if value != getattr(settings, key):
-            flag, hint = _FLAGS[key], "leave it out, or begin another memory under another --user"
+            flag = _FLAGS[key]
+            hint = "leave it out, or begin another memory under another --user"
+            if key != "alpha":
+                hint += f"; `precog memory reindex {flag} {value}` changes it"
             kept = getattr(settings, key)
             raise UsageError(f"this memory was made with another {flag}", given=value, expected=kept, hint=hint)
     return settings

@@ -12,6 +12,7 @@ from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stor
 from precog.memory.place import make_place
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.settings import MemorySettings
+from precog.memory.state_cost import check_dials
 from precog.records import ModelChoice, StateReader, check_backbone
 from precog.store.memory import MemoryStore, StoredPrototypes
 from precog.text.tokenizer import Tokenizer
@@ -100,7 +101,7 @@ class OpenMemory:
             before_making: told what the memory is to be made with; what it raises leaves nothing behind.
 
         Raises:
-            UsageError: a setting is out of range, or not the memory's.
+            UsageError: a setting is out of range, or not the memory's, or does not fit the budget.
             CorpusError: there is no memory, or something else is in its place.
             BusyError: another process is still writing.
             EncoderError, ForeignStateError: encoder or model are not those that made it.
@@ -147,16 +148,19 @@ class OpenMemory:
             wait_sec: for another writer to finish.
 
         Raises:
+            UsageError: the states of one chunk do not fit into the budget.
             CorpusError: something else is in its place.
             BusyError: another process is still writing.
             EncoderError, ForeignStateError: another encoder or model made the one that was begun meanwhile.
             StorageError: the disk refuses.
         """
+        layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
+        check_dials(settings, layout.record_bytes)
         make_place(folder)
         store = MemoryStore.open_or_create(
             folder,
             settings=settings.to_json(),
-            layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
+            layout=layout,
             fingerprint=bytes.fromhex(backbone.fingerprint),
             key_dim=encoder.dim,
             wait_sec=wait_sec,

@@ -3,7 +3,7 @@
 Nobody sees the new one before it is whole; a run that was interrupted goes on where it stopped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -12,10 +12,12 @@ from precog.encoders import load_encoder
 from precog.memory.consolidate import folded, last_state
 from precog.memory.deposit import keep_states, states_along, units
 from precog.memory.domains import OTHERS
+from precog.memory.expiry import keep_budget
 from precog.memory.made_with import settings_of, stored
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.recall import refresh_index
+from precog.memory.state_cost import check_dials
 from precog.records import ModelChoice
 from precog.store.memory import Deposit, MemoryStore, Semantic
 
@@ -26,7 +28,7 @@ class Reindexed:
 
     Attributes:
         num_deposits: of the memory.
-        num_states: that were made; what had expired stays so.
+        num_states: that it has now; what had expired stays so.
         num_semantic: semantic states that were folded.
         bytes_on_disk: of the memory now.
     """
@@ -51,15 +53,22 @@ def reindex(
     model: ModelChoice,
     *,
     encoder: str | None = None,
-    codec: str | None = None,
-    layers: str | None = None,
+    wanted: Mapping[str, object] | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Reindexed:
     """Make states, keys and routes anew from the stored texts; ids, history and times stay.
 
     Prototypes that were fitted stay with their encoder; with another one routing starts from the seeds again.
 
+    Args:
+        folder: of the memory.
+        model: that was chosen.
+        encoder: that was named; None for the memory's own.
+        wanted: settings of `MemorySettings` that change: ``codec``, ``layers``, the dials, ``budget_bytes``.
+        on_progress: called with the deposits done, and of how many.
+
     Raises:
+        UsageError: a setting is out of range, or the states of one chunk do not fit into the budget.
         CorpusError: there is no memory.
         BusyError: another process is writing to it.
         StorageError: the disk is full or refuses; the old memory stays as it is.
@@ -75,12 +84,13 @@ def reindex(
             encoder=named or "",
             encoder_fingerprint=loaded.fingerprint,
             encoding_dtype=backbone.encoding_dtype,
-            codec=codec or old.codec,
-            layers=layers or old.layers,
+            **{key: value for key, value in (wanted or {}).items() if value is not None},  # type: ignore[arg-type]
         )
+        layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
+        check_dials(settings, layout.record_bytes)
         fresh = store.start_replacement(
             settings=settings.to_json(),
-            layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
+            layout=layout,
             fingerprint=bytes.fromhex(backbone.fingerprint),
             key_dim=loaded.dim,
         )
@@ -141,3 +151,4 @@ def _take_groups(memory: OpenMemory, store: MemoryStore, *, has_same_keys: bool)
             batch.put_semantic(entry)
         if memory.store.prototypes() is None:
             batch.put_prototypes(stored(memory.prototypes))
+        keep_budget(memory.store, batch, memory.settings.budget_bytes, frozenset())

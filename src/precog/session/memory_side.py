@@ -6,7 +6,8 @@ the next turn, and a memory that was purged or replaced is refused.
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +17,22 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
 from precog.engine import Source
 from precog.engine.suffixes import build_suffix_array
-from precog.errors import BusyError, CorpusError, PrecogError, StateError, StorageError
+from precog.errors import BusyError, CorpusError, InputError, PrecogError, StateError, StorageError, UsageError
 from precog.memory.chunking import chunks_of
 from precog.memory.consolidate import read_again
 from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
+from precog.memory.forget import Forgotten, forget
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of
 from precog.memory.opened import OpenMemory, check_model, first_settings
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.recall import Evidence, Recalled, Recaller, refresh_index
+from precog.memory.selection import Selection
 from precog.memory.settings import MemorySettings
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice, StateReader
 from precog.state import State
-from precog.store.memory import Group, MemoryStore, Semantic
+from precog.store.memory import Deposit, Group, MemoryStore, Semantic
 
 WAIT_SEC = 5.0
 """For another writer, such as another conversation, which holds the memory for as long as a turn takes to deposit."""
@@ -64,6 +67,7 @@ class MemorySide:
         self._recaller: Recaller | None = None
         self._generation = -1
         self._has_remembered = False
+        self._last: tuple[int, ...] = ()
         if MemoryStore.FOLDER(folder).exists:
             self._store = MemoryStore.open(folder)
         try:
@@ -147,7 +151,38 @@ class MemorySide:
             hint = "it was not remembered: say it again in a moment"
             raise BusyError(error.message, given=error.given, hint=hint) from error
         self._has_remembered = True
+        self._last = tuple(dict.fromkeys(done.ids))
         return done.ids[0]
+
+    def newest(self, count: int) -> list[Deposit]:
+        """The deposits that were made last, the newest of them last."""
+        if self._store is None or not count:
+            return []
+        return list(deque(self._store.deposits(), maxlen=count))
+
+    def forget(self, ids: Sequence[int] = ()) -> Forgotten:
+        """Forgets deposits, and what was made of them.
+
+        Args:
+            ids: of the deposits; none for all parts of the turn that was remembered last in this conversation.
+
+        Raises:
+            UsageError: no ids, and nothing that was remembered in this conversation is left.
+            InputError: a deposit is not there.
+            BusyError: another process went on writing, or reads what is to go.
+            StorageError: the disk refuses.
+        """
+        chosen = tuple(ids) or self._last
+        if not chosen:
+            hint = "name the number of a deposit"
+            raise UsageError("nothing of this conversation is remembered, or it is forgotten already", hint=hint)
+        if self._store is None:
+            raise InputError("there is no such deposit", given=chosen[0], hint="nothing is remembered yet")
+        with self._opened_to_write() as memory:
+            found = Selection(ids=chosen).find(memory.store, Recaller(memory.store, memory.encoder))
+            done = forget(memory, found, proof=False)
+        self._last = tuple(number for number in self._last if number not in done.ids)
+        return done
 
     def _opened_to_write(self) -> OpenMemory:
         if self._store is None:

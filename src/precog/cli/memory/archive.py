@@ -17,7 +17,10 @@ from precog.store.memory import MemoryStore
 
 
 def export(
-    name: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="The file to write, JSON lines; compressed where its name ends in .gz."),
+    ],
     user: options.User,
     as_json: options.Json = False,
 ) -> int:
@@ -37,7 +40,7 @@ def export(
 
 
 def load(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Of `precog memory export`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `precog memory export` wrote.")],
     user: options.User,
     model: options.Model = None,
     encoder: options.Encoder = None,

@@ -17,11 +17,18 @@ from precog.store.memory import MemoryStore
 def emergent(
     user: options.User,
     promote: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Make this group a sub-cluster.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Make the group of this name a sub-cluster, instead of listing the groups.",
+            show_default=False,
+        ),
     ] = None,
-    domain: Annotated[str | None, typer.Option(metavar="D", help="Of this domain.", show_default=False)] = None,
+    domain: Annotated[
+        str | None, typer.Option(metavar="D", help="Look only in this domain.  \\[default: in all]", show_default=False)
+    ] = None,
     least_members: Annotated[
-        int, typer.Option("--least", metavar="N", min=2, help="Deposits that make a group.")
+        int, typer.Option("--least", metavar="N", min=2, help="How many deposits a group has at least.")
     ] = LEAST_MEMBERS,
     model: options.Model = None,
     encoder: options.Encoder = None,

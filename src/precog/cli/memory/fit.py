@@ -24,14 +24,29 @@ def fit(
     user: options.User,
     transcript: Annotated[
         Path | None,
-        typer.Argument(metavar="[TRANSCRIPT]", help="Fit to this conversation instead.", show_default=False),
+        typer.Argument(
+            metavar="[TRANSCRIPT]",
+            help="Fit to the turns of this file instead of to what is remembered; nothing of it is deposited.",
+            show_default=False,
+        ),
     ] = None,
     per_domain: Annotated[
         int | None,
-        typer.Option("--per-domain", metavar="J", min=1, help="Sub-clusters of each domain.", show_default=False),
+        typer.Option(
+            "--per-domain",
+            metavar="J",
+            min=1,
+            help="How many sub-clusters each domain gets at most, with kmeans.  "
+            "\\[default: as many as part it best, up to 10]",
+            show_default=False,
+        ),
     ] = None,
     method: Annotated[
-        str, typer.Option(metavar="kmeans|hdbscan", help="hdbscan groups only what lies densely.")
+        str,
+        typer.Option(
+            metavar="kmeans|hdbscan",
+            help="How groups are found: kmeans puts every deposit into one, hdbscan only what lies densely.",
+        ),
     ] = "kmeans",
     seed: options.Seed = 0,
     model: options.Model = None,

@@ -17,16 +17,29 @@ from precog.memory.selection import Selection
 
 def forget(
     user: options.User,
-    ids: Annotated[list[int] | None, typer.Option("--id", metavar="ID", help="This deposit; may be repeated.")] = None,
-    query: Annotated[
-        str | None, typer.Option(metavar="Q", help="What it says, in other words.", show_default=False)
+    ids: Annotated[
+        list[int] | None, typer.Option("--id", metavar="ID", help="Forget the deposit of this number; may be repeated.")
     ] = None,
-    top_k: Annotated[int, typer.Option(metavar="N", help="Most deposits that --query means.")] = 1,
-    before: Annotated[str | None, typer.Option(metavar="ISO", help="Said before.", show_default=False)] = None,
-    after: Annotated[str | None, typer.Option(metavar="ISO", help="Said then or later.", show_default=False)] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of it.")] = False,
-    proof: Annotated[bool, typer.Option("--proof", help="Search every byte of the memory for it.")] = False,
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="Q", help="Forget what says this, in these or other words.", show_default=False),
+    ] = None,
+    top_k: Annotated[int, typer.Option(metavar="N", help="How many deposits --query means at most.")] = 1,
+    before: Annotated[
+        str | None, typer.Option(metavar="ISO", help="Forget only what was said before this time.", show_default=False)
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="ISO", help="Forget only what was said at this time or later.", show_default=False),
+    ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(metavar="S", help="Forget only what this speaker said.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Forget every deposit.")] = False,
+    proof: Annotated[
+        bool,
+        typer.Option("--proof", help="Search every byte of the memory for what was forgotten, and say what is found."),
+    ] = False,
     model: options.Model = None,
     encoder: options.Encoder = None,
     device: options.Device = None,

@@ -19,9 +19,12 @@ from precog.store.memory import MemoryStore
 
 def draw(
     user: options.User,
-    target: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png or .svg file.")],
-    domain: Annotated[str | None, typer.Option(metavar="D", help="Only this domain.", show_default=False)] = None,
-    method: Annotated[str, typer.Option(metavar="tsne|pca", help="How keys are laid out.")] = "tsne",
+    target: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture to write, a .png or .svg file.")],
+    domain: Annotated[
+        str | None,
+        typer.Option(metavar="D", help="Draw only this domain.  \\[default: all of them]", show_default=False),
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="tsne|pca", help="How the keys are laid out in the plane.")] = "tsne",
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> int:

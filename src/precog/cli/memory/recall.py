@@ -14,14 +14,15 @@ from precog.store.memory import MemoryStore
 
 
 def recall(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for, in any words.")],
     user: options.User,
-    top_k: Annotated[int, typer.Option(metavar="N", help="Deposits to show.")] = 5,
+    top_k: Annotated[int, typer.Option(metavar="N", help="How many deposits are shown, the best first.")] = 5,
     probes: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Compare the keys of so many sub-clusters; 0 for all, which finds most.  \\[default: 0]",
+            help="In how many sub-clusters, the nearest to the question, to look; 0 for all, which finds most.  "
+            "\\[default: the memory's own, 0]",
             show_default=False,
         ),
     ] = None,

@@ -17,8 +17,8 @@ from precog.store.memory import MemoryStore
 
 def supersede(
     user: options.User,
-    old: Annotated[int, typer.Argument(metavar="OLD", help="Deposit that no longer holds.")],
-    new: Annotated[int, typer.Argument(metavar="NEW", help="Deposit that holds instead.")],
+    old: Annotated[int, typer.Argument(metavar="OLD", help="The number of the deposit that no longer holds.")],
+    new: Annotated[int, typer.Argument(metavar="NEW", help="The number of the deposit that holds instead.")],
     as_json: options.Json = False,
 ) -> int:
     """Let one deposit hold instead of another, which is kept but no longer recalled."""
