@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import UInt8
 
-from precog.errors import DamagedCorpusError, DamagedStateError
+from precog.errors import DamagedCorpusError, DamagedStateError, PrecogError
 from precog.memory.opened import OpenMemory
 from precog.memory.purge import UNREACHABLE
 from precog.memory.recall import refresh_index
@@ -22,10 +22,12 @@ from precog.memory.remake import without
 from precog.memory.reroute import refold_groups
 from precog.store import Needles, Record, search_folder
 from precog.store.memory import Deposit, Group
+from precog.store.numbered import INDEX_FILES
 from precog.store.proof import OnBytes
 
 _WORDS_CHARS = 48
 _WORDS_TOKENS = 16
+_SAID_AGAIN = "says some of the same"
 _KEY_DTYPES = ("<f4", "<f2")  # in the catalogue, and in the index
 
 
@@ -45,6 +47,7 @@ class Forgotten:
         hits: how many of them are still somewhere: 0, or something is wrong.
         hit_files: where.
         outside: what says some of the same, or cannot be searched.
+        index_left: index files that cannot be removed, and may hold words that were forgotten.
     """
 
     ids: tuple[int, ...]
@@ -58,6 +61,7 @@ class Forgotten:
     hits: int = 0
     hit_files: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    index_left: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -74,6 +78,16 @@ class Forgotten:
             "hit_files": self.hit_files,
             "outside": self.outside,
         }
+
+    @property
+    def said_again(self) -> tuple[int, ...]:
+        """Deposits that say some of the same."""
+        return tuple(int(name.split()[1]) for name in self.outside if name.endswith(_SAID_AGAIN))
+
+    @property
+    def not_searched(self) -> tuple[str, ...]:
+        """What the search does not come near."""
+        return tuple(name for name in self.outside if not name.endswith(_SAID_AGAIN))
 
 
 def forget(
@@ -103,11 +117,10 @@ def forget(
         rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
     memory.prototypes = made.prototypes
     dropped += made.dropped
-    store.drop_index()
-    refresh_index(store, memory.settings.encoder_fingerprint)
+    kept = _without_index(memory)
     store.scrub()
     uids = tuple(deposit.info.uid.hex() for deposit in deposits)
-    report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped), made.restored)
+    report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped), made.restored, index_left=kept)
     if not proof:
         return report
     found = search_folder(store.path, needles, lambda: _left(memory), on_bytes)
@@ -120,6 +133,17 @@ def forget(
         hit_files=found.hit_files,
         outside=[*found.also, *UNREACHABLE],
     )
+
+
+def _without_index(memory: OpenMemory) -> tuple[str, ...]:
+    """Makes the index anew without what is gone; returns the files of the old one that cannot be removed."""
+    store = memory.store
+    try:
+        store.drop_index()
+    except PrecogError:
+        return tuple(str(store.folder / name) for name in INDEX_FILES if (store.folder / name).exists())
+    refresh_index(store, memory.settings.encoder_fingerprint)
+    return ()
 
 
 def _needles(memory: OpenMemory, deposits: list[Deposit]) -> Needles:
@@ -187,7 +211,7 @@ def _left(memory: OpenMemory) -> Iterator[tuple[str, npt.NDArray[np.generic] | b
     for deposit in store.checked_deposits():
         if isinstance(deposit, DamagedCorpusError):
             continue
-        name = f"deposit {deposit.id} says some of the same"
+        name = f"deposit {deposit.id} {_SAID_AGAIN}"
         info = deposit.info
         for text in (info.header + info.text, info.key_text):
             yield name, _utf8(text)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.encoders import Encoder
-from precog.errors import UsageError
+from precog.errors import PrecogError, UsageError
 from precog.index import HybridIndex, IndexSource, SearchHit
 from precog.memory.preceding import followers, part_of, word_texts
 from precog.memory.probing import Groups
@@ -111,13 +111,17 @@ def _start(store: MemoryStore, wanted: Sequence[int] | None) -> int:
     return 0 if first is None else store.id_before(first.id, 1 + part_of(first))
 
 
-def refresh_index(store: MemoryStore, encoder_fingerprint: str) -> None:
-    """Brings the index files of a memory that is open to write up to date.
+def refresh_index(store: MemoryStore, encoder_fingerprint: str) -> str | None:
+    """Brings the index files of a memory that is open to write up to date, after what they are made of is committed.
 
-    Raises:
-        StorageError: the disk is full or refuses; the index is made from the catalogue the next time.
+    Returns:
+        Why they cannot be, or None. That undoes nothing: whoever opens the memory next makes the index anew.
     """
-    HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
+    try:
+        HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
+    except PrecogError as error:
+        return f"the index is made anew the next time ({error})"
+    return None
 
 
 class Recaller:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import counted, out, print_json, shown
+from precog.cli.output import counted, err, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
@@ -62,7 +62,8 @@ def load(
         before_making=lambda tokenizer, made: check_archive(entries, tokenizer, made.chunk_tokens, None),
     ) as memory:
         done = import_archive(memory, entries)
-        refresh_index(memory.store, memory.settings.encoder_fingerprint)
+        if note := refresh_index(memory.store, memory.settings.encoder_fingerprint):
+            err.print(f"[yellow]note:[/] {shown(note)}")
     if as_json:
         print_json(done.to_json())
         return 0

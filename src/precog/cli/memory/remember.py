@@ -85,7 +85,8 @@ def remember(
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
             chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
-        refresh_index(memory.store, memory.settings.encoder_fingerprint)
+        if note := refresh_index(memory.store, memory.settings.encoder_fingerprint):
+            err.print(f"[yellow]note:[/] {shown(note)}")
         routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=list(done.ids[:20]))}
     if as_json:
         print_json(done.to_json())

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import out, print_json
+from precog.cli.output import err, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
 from precog.memory.made_with import settings_of
@@ -30,7 +30,8 @@ def supersede(
             raise InputError("a deposit cannot hold instead of itself", given=old, expected="two deposits")
         with store.batch() as batch:
             batch.supersede(old, new, at=time.time())
-        refresh_index(store, settings_of(store).encoder_fingerprint)
+        if note := refresh_index(store, settings_of(store).encoder_fingerprint):
+            err.print(f"[yellow]note:[/] {shown(note)}")
     if as_json:
         print_json({"superseded": old, "by": new})
         return 0
