@@ -1,5 +1,6 @@
 """What a memory's commands do when a part of it is damaged, or its index cannot be written."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,24 @@ def test_the_proof_names_ten_that_say_the_same_in_one_line(run: Run, folder: Pat
     assert ended.status == 0, ended.err
     assert "deposits 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more" in " ".join(ended.out.split())
     assert ended.out.count("not searched:") == 1
+
+
+def damage(folder: Path) -> None:
+    """Another letter in the text of the first deposit."""
+    with sqlite3.connect(folder / "catalogue.sqlite") as connection:
+        connection.execute("UPDATE deposits SET text = 'U' || substr(text, 2) WHERE id = 1")
+    connection.close()
+
+
+def test_one_damaged_deposit_is_left_out_and_can_be_forgotten(run: Run, folder: Path) -> None:
+    damage(folder)
+    ended = run("memory", "list", *USER, "--json")
+    assert (ended.status, ended.json["total"]) == (0, len(TEXTS) - 1)
+    assert "damaged: deposits 1" in ended.err
+    ended = run("memory", "recall", "Where is the umbrella?", *USER, "--json")
+    assert ended.status == 0, ended.err
+    assert 1 not in {entry["id"] for entry in ended.json["evidence"]}
+    assert run("memory", "forget", *USER, "--id", 2, "--json").json["forgotten"] == [2]
+    assert run("memory", "forget", *USER, "--id", 1, "--proof", "--json").json["forgotten"] == [1]
+    ended = run("memory", "list", *USER, "--json")
+    assert (ended.json["total"], ended.err) == (len(TEXTS) - 2, "")

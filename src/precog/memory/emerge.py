@@ -55,7 +55,7 @@ def candidates(
         InputError: there is no such domain.
         UsageError: scikit-learn is not installed.
     """
-    deposits = list(store.deposits(domain=domain))
+    deposits = list(store.deposits(domain=domain, only_sound=True))
     keyed, groups = keyed_deposits(store, deposits), [deposit.info.group for deposit in deposits]
     domains = prototypes.domains if domain is None else (domain,)
     return [
@@ -116,7 +116,7 @@ def promote(
         told = ", ".join(f"{entry.domain} ▸ {entry.name}" for entry in meant or found) or "none emerges at all"
         raise InputError(what, given=name, expected=told, hint="name its domain: --domain D" if meant else None)
     [candidate] = meant
-    newest = max(entry.id for entry in store.deposits())
+    newest = max(entry.id for entry in store.deposits(only_sound=True))
     made = promoted(memory.prototypes, candidate, least_members=least_members, last_id=newest)
     with store.batch() as batch:
         batch.put_prototypes(stored(made))

@@ -6,7 +6,7 @@ what is left, bit-equal to one that never saw them, ERRATA 14), a fit that has r
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -95,6 +95,7 @@ def forget(
     deposits: list[Deposit],
     *,
     proof: bool,
+    damaged: Sequence[int] = (),
     on_bytes: OnBytes = lambda done, total: None,
 ) -> Forgotten:
     """Forget deposits and all that was made of them, and search for it.
@@ -103,6 +104,7 @@ def forget(
         memory: open to write.
         deposits: of it.
         proof: search every file of the memory for every window of their texts, keys and states, however many.
+        damaged: ids of deposits that go, too, and are not what was written: what they said cannot be searched for.
         on_bytes: told how far the search is.
 
     Raises:
@@ -110,10 +112,10 @@ def forget(
         StorageError: the disk refuses.
     """
     store = memory.store
-    ids = [deposit.id for deposit in deposits]
+    ids = sorted([*(deposit.id for deposit in deposits), *damaged])
     needles = _needles(memory, deposits if proof else [])
     with store.batch() as batch:
-        made = without(memory, batch, deposits)
+        made = without(memory, batch, deposits, damaged)
         rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
     memory.prototypes = made.prototypes
     dropped += made.dropped
@@ -131,7 +133,7 @@ def forget(
         searched_for=found.searched_for,
         hits=found.hits,
         hit_files=found.hit_files,
-        outside=[*found.also, *UNREACHABLE],
+        outside=[*found.also, *(f"what damaged deposit {number} said" for number in damaged), *UNREACHABLE],
     )
 
 

@@ -34,7 +34,7 @@ def panels_of(
     outlined = candidates(store, prototypes, domain)
     panels = []
     for name in prototypes.domains if domain is None else (domain,):
-        deposits = list(store.deposits(domain=name))
+        deposits = list(store.deposits(domain=name, only_sound=True))
         if not deposits:
             continue
         row_of = {deposit.id: row for row, deposit in enumerate(deposits)}

@@ -84,7 +84,7 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
     """A memory as an index sees it; what was superseded is history, and is not searched."""
 
     def current(wanted: Sequence[int] | None) -> Iterable[Deposit]:
-        return store.deposits(ids=wanted, superseded=False)
+        return store.deposits(ids=wanted, superseded=False, only_sound=True)
 
     def keys(wanted: Sequence[int] | None) -> Iterable[tuple[int, Float32[np.ndarray, "_ E"]]]:
         ids = [deposit.id for deposit in current(wanted)]
@@ -92,11 +92,11 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
 
     def texts(wanted: Sequence[int] | None) -> Iterable[tuple[int, str]]:
         start, chosen = _start(store, wanted), None if wanted is None else set(wanted)
-        found = word_texts(store.deposits(from_id=start, superseded=False))
+        found = word_texts(store.deposits(from_id=start, superseded=False, only_sound=True))
         return ((number, text) for number, text in found if chosen is None or number in chosen)
 
     def changed_by(changed: Sequence[int]) -> Iterable[int]:
-        return followers(store.deposits(from_id=min(changed), superseded=False), changed)
+        return followers(store.deposits(from_id=min(changed), superseded=False, only_sound=True), changed)
 
     def ids() -> Iterable[int]:
         return (deposit.id for deposit in current(None))
@@ -107,7 +107,7 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
 
 def _start(store: MemoryStore, wanted: Sequence[int] | None) -> int:
     """From which deposit on to read, so that the turn before each of these is seen, however many parts they have."""
-    first = store.deposit(min(wanted)) if wanted else None
+    first = next(iter(store.deposits(ids=[min(wanted)], only_sound=True)), None) if wanted else None
     return 0 if first is None else store.id_before(first.id, 1 + part_of(first))
 
 
@@ -166,7 +166,9 @@ class Recaller:
             hits, fraction, groups = self._probed(index, question, key, k, probes, known)
         else:
             hits, fraction, groups = index.search(question, key, k), 1.0 if known else 0.0, known
-        deposits = {deposit.id: deposit for deposit in self.store.deposits(ids=[hit.chunk_id for hit in hits])}
+        deposits = {
+            deposit.id: deposit for deposit in self.store.deposits(ids=[hit.chunk_id for hit in hits], only_sound=True)
+        }
         evidence = [Evidence(deposits[h.chunk_id], h.score, h.dense) for h in hits if h.chunk_id in deposits]
         return Recalled(tuple(evidence), groups, fraction, encoded - started, time.perf_counter() - encoded)
 

@@ -70,17 +70,17 @@ def fit_memory(memory: OpenMemory, settings: FitSettings, transcript: Iterable[M
     """
     store = memory.store
     if transcript is None:
-        newest = max((entry.id for entry in store.deposits()), default=0)
+        newest = max((entry.id for entry in store.deposits(only_sound=True)), default=0)
         made = fitted_to(memory, Fit(settings, FITTED_TEMPERATURE, newest))
     else:
         made = _fitted_to_transcript(memory, list(transcript), settings)
-    before = {entry.id: entry.info.group for entry in store.deposits()}
+    before = {entry.id: entry.info.group for entry in store.deposits(only_sound=True)}
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
         rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made), made)
     memory.prototypes = made
     refresh_index(store, memory.settings.encoder_fingerprint)
-    moved = sum(before[entry.id] != entry.info.group for entry in store.deposits())
+    moved = sum(before[entry.id] != entry.info.group for entry in store.deposits(only_sound=True))
     sizes = {(size.domain, size.subcluster): size.num_deposits for size in store.subclusters()}
     num_fitted = sum(not entry.seeds for entry in made.subclusters)
     return Refitted(made.subclusters, sizes, num_fitted, moved, tuple(rebuilt))
@@ -93,7 +93,7 @@ def fitted_to(memory: OpenMemory, wanted: Fit) -> Prototypes:
         InputError: there are none, or too few.
         UsageError: scikit-learn is not installed.
     """
-    deposits = [entry for entry in memory.store.deposits() if entry.id <= wanted.last_id]
+    deposits = [entry for entry in memory.store.deposits(only_sound=True) if entry.id <= wanted.last_id]
     made = _fit(memory, keyed_deposits(memory.store, deposits), wanted.settings)
     return made.with_history(History(replace(wanted, last_id=deposits[-1].id)))
 

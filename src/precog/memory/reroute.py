@@ -33,7 +33,7 @@ def keyed_deposits(store: MemoryStore, deposits: Sequence[Deposit]) -> Keyed:
 def reroute(memory: OpenMemory, batch: MemoryBatch, prototypes: Prototypes) -> set[Group]:
     """Routes every deposit by these prototypes; returns the groups that lost or got one, without semantic states."""
     store, settings = memory.store, memory.settings
-    deposits = list(store.deposits())
+    deposits = list(store.deposits(only_sound=True))
     changed: set[Group] = set()
     is_more = False
     keys = keyed_deposits(store, deposits).keys
@@ -77,7 +77,7 @@ def refold_groups(
         domain, name = group
         if name == OTHERS:
             continue
-        left = memory.store.deposits(domain=domain, subcluster=name)
+        left = memory.store.deposits(domain=domain, subcluster=name, only_sound=True)
         semantic = refold(memory.store, left, group, memory.settings.alpha, memory.backbone, memory.reader)
         if semantic is not None:
             batch.put_semantic(semantic)

@@ -58,7 +58,8 @@ class Selection:
         wanted: set[int] | None = None
         if self.ids:
             wanted = set(self.ids)
-            there = {deposit.id for deposit in store.deposits(ids=sorted(wanted))}
+            there = {deposit.id for deposit in store.deposits(ids=sorted(wanted), only_sound=True)}
+            there |= wanted & set(store.damaged_ids())
             if missing := sorted(wanted - there):
                 raise InputError("there is no such deposit", given=_listed(missing), hint="see `precog memory list`")
         if self.query is not None:
@@ -70,8 +71,17 @@ class Selection:
                 after_utc=None if self.after is None else self.after.timestamp(),
                 before_utc=None if self.before is None else self.before.timestamp(),
                 speaker=self.speaker,
+                only_sound=True,
             )
         )
+
+    def damaged(self, store: MemoryStore) -> list[int]:
+        """Damaged deposits that are meant: by their ids alone, or all; nothing else is known of them."""
+        if self.everything:
+            return store.damaged_ids()
+        if any(condition is not None for condition in (self.query, self.after, self.before, self.speaker)):
+            return []
+        return [number for number in store.damaged_ids() if number in self.ids]
 
 
 def _meant(query: str, evidence: Sequence[Evidence]) -> set[int]:

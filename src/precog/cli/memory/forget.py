@@ -57,7 +57,8 @@ def forget(
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
         chosen = selection.find(memory.store, Recaller(memory.store, memory.encoder))
         with Counting("searching") as bar:
-            report = forget_deposits(memory, chosen, proof=proof, on_bytes=bar.show)
+            damaged = selection.damaged(memory.store)
+            report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
     for name in report.index_left:
         err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
     status = 1 if report.hits or report.index_left else 0

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import counted, human_bytes, out, print_json, shown
+from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
 from precog.memory.made_with import settings_of
@@ -23,7 +23,10 @@ def listing(
 ) -> int:
     """List deposits, the newest last."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        found = list(store.deposits(domain=domain, speaker=speaker))
+        found = list(store.deposits(domain=domain, speaker=speaker, only_sound=True))
+        damaged = store.damaged_ids()
+    if damaged:
+        err.print(f"[yellow]note:[/] left out, damaged: deposits {', '.join(map(str, damaged))}")
     shown_ones = found[-limit:]
     if as_json:
         print_json({"deposits": [_row(deposit) for deposit in shown_ones], "total": len(found)})

@@ -27,6 +27,7 @@ from precog.store.memory.rows import (
 )
 from precog.store.memory.tables import STATES_ANEW, MemoryFolder
 from precog.store.record import Location, Record
+from precog.store.row_builder import int_of
 
 
 class MemoryReader(FolderReader):
@@ -63,6 +64,7 @@ class MemoryReader(FolderReader):
         before_utc: float | None = None,
         speaker: str | None = None,
         superseded: bool | None = None,
+        only_sound: bool = False,
     ) -> Iterator[Deposit]:
         """Deposits by rising id, in pages; what is None is not asked for.
 
@@ -75,9 +77,10 @@ class MemoryReader(FolderReader):
             before_utc: said before this time, UTC seconds; leaves out those of an unknown time.
             speaker: who said it, exactly.
             superseded: only those that are, or only those that are not.
+            only_sound: leave out what is damaged; ``damaged_ids`` names it.
 
         Raises:
-            DamagedCorpusError: one is not what was written.
+            DamagedCorpusError: one is not what was written, unless ``only_sound``.
         """
         rows = self._catalogue.deposit_rows(
             ids=ids,
@@ -89,6 +92,8 @@ class MemoryReader(FolderReader):
             speaker=speaker,
             superseded=superseded,
         )
+        if only_sound:
+            return (found for found in map(deposit_or_error, rows) if isinstance(found, Deposit))
         return map(deposit_of, rows)
 
     def id_before(self, deposit_id: int, places: int) -> int:
@@ -98,6 +103,11 @@ class MemoryReader(FolderReader):
     def checked_deposits(self) -> Iterator[Deposit | DamagedCorpusError]:
         """All deposits by rising id, a damaged one as the error that names it."""
         return map(deposit_or_error, self._catalogue.deposit_rows())
+
+    def damaged_ids(self) -> list[int]:
+        """The deposits that are not what was written; every row is read."""
+        rows = ((row, deposit_or_error(row)) for row in self._catalogue.deposit_rows())
+        return [int_of(row[0]) for row, found in rows if isinstance(found, DamagedCorpusError)]
 
     def keys_of(
         self, groups: Sequence[Group], *, superseded: bool | None = None
