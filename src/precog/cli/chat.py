@@ -7,6 +7,7 @@ import typer
 from precog.cli import options
 from precog.cli.conversation import converse, is_interactive
 from precog.cli.main import STARTED_SEC
+from precog.cli.memory.notes import tell_lines
 from precog.cli.output import human_seconds, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
@@ -63,10 +64,13 @@ def chat(
 def _converse(session: Session, as_json: bool) -> None:
     """Utterance after utterance; how the session began is told with the first reply."""
     is_told = False
+    told: set[str] = set()
 
     def answer(utterance: str) -> None:
         nonlocal is_told
         reply = session.say(utterance)
+        tell_lines(*(line for line in reply.damage.lines if line not in told))
+        told.update(reply.damage.lines)
         if not as_json:
             _show(utterance, reply)
             return

@@ -56,7 +56,8 @@ def candidates(
         UsageError: scikit-learn is not installed.
     """
     deposits = list(store.deposits(domain=domain, only_sound=True))
-    keyed, groups = keyed_deposits(store, deposits), [deposit.info.group for deposit in deposits]
+    keyed, group_of = keyed_deposits(store, deposits), {deposit.id: deposit.info.group for deposit in deposits}
+    groups = [group_of[number] for number in keyed.ids]
     domains = prototypes.domains if domain is None else (domain,)
     return [
         candidate

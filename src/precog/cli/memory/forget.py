@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
@@ -13,6 +14,7 @@ from precog.memory.moment import parse_time
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.memory.selection import Selection
+from precog.store.memory import STATES_ANEW
 
 _MOST_NAMED = 10
 
@@ -61,7 +63,13 @@ def forget(
             report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
     for name in report.index_left:
         err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
-    status = 1 if report.hits or report.index_left else 0
+    if report.unerased:
+        places = ", ".join(report.unerased[:_MOST_NAMED])
+        err.print(
+            f"[red]forgotten, but its states cannot be overwritten there:[/] {shown(places)}; {shown(STATES_ANEW)}"
+        )
+    tell(report.damage)
+    status = 0 if report.is_complete else 1
     if as_json:
         print_json(report.to_json())
         return status

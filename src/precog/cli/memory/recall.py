@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import err, out, print_json, shown
+from precog.cli.memory.notes import tell
+from precog.cli.output import out, print_json, shown
 from precog.config import resolve
 from precog.memory.made_with import encoder_of, settings_of
 from precog.memory.place import existing_folder
@@ -34,9 +35,7 @@ def recall(
         settings = settings_of(store)
         recaller = Recaller(store, encoder_of(settings, chosen.encoder))
         found = recaller.recall(question, top_k, probes=settings.probes if probes is None else probes)
-        damaged = store.damaged_ids()
-    if damaged:
-        err.print(f"[yellow]note:[/] left out, damaged: deposits {', '.join(map(str, damaged))}")
+    tell(found.damage)
     if as_json:
         print_json(found.to_json())
         return 0

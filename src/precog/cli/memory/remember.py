@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
@@ -85,9 +86,10 @@ def remember(
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
             chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
-        if note := refresh_index(memory.store, memory.settings.encoder_fingerprint):
-            err.print(f"[yellow]note:[/] {shown(note)}")
-        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=list(done.ids[:20]))}
+        tell_lines(refresh_index(memory.store, memory.settings.encoder_fingerprint))
+        tell(memory.damage)
+        told = memory.store.deposits(ids=list(done.ids[:20]), only_sound=True)
+        routed = {entry.id: entry.info.group for entry in told}
     if as_json:
         print_json(done.to_json())
         return 0
