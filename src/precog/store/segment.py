@@ -20,6 +20,7 @@ from precog.store.remedy import states_anew
 from precog.writing import sync_folder
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
+_FLIPPED_BITS = 2  # two headers that were both written differ in more: in their checksums, too
 _ZERO_BLOCK = bytes(1 << 20)
 
 
@@ -149,7 +150,8 @@ class SegmentWriter:
         """Cuts the files back to what the catalogue acknowledges: ``counts`` records in each segment.
 
         Raises:
-            DamagedCorpusError: an acknowledged segment is missing or too short (unless ``allow_damaged``).
+            DamagedCorpusError: an acknowledged segment is missing or too short, or its header is another one (unless
+                ``allow_damaged``, which also mends a header with a flipped bit).
         """
         self._close()
         self._foreign, self._damage = set(), {}
@@ -177,7 +179,7 @@ class SegmentWriter:
         if size < 0:
             self._foreign.add(number)
             what = "missing"
-        elif _head_of(path) != self._layout.segment_header(number):
+        elif not self._has_header(path, number, allow_damaged):
             self._foreign.add(number)
             what = "damaged: its header is another one"
         elif size < acknowledged:
@@ -190,6 +192,20 @@ class SegmentWriter:
         self._damage[number] = message
         if not allow_damaged:
             raise DamagedCorpusError(message, expected=f"{acknowledged} bytes", hint=self._remedy)
+
+    def _has_header(self, path: Path, number: int, mends: bool) -> bool:
+        head, header = _head_of(path), self._layout.segment_header(number)
+        if head == header:
+            return True
+        if not mends or len(head) != len(header) or _bits_apart(head, header) > _FLIPPED_BITS:
+            return False
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _write_all(descriptor, header, 0)
+            _datasync(descriptor)
+        finally:
+            os.close(descriptor)
+        return True
 
     def _is_ours(self, number: int) -> bool:
         return number not in self._foreign and self._exists(number)
@@ -306,6 +322,10 @@ class SegmentWriter:
 def _head_of(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(SEGMENT_HEADER_BYTES)
+
+
+def _bits_apart(one: bytes, other: bytes) -> int:
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
 
 
 def _write_all(descriptor: int, data: bytes | bytearray, offset: int) -> None:

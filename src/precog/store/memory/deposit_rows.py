@@ -94,10 +94,14 @@ class DepositRows(Database):
 
     def raw_parts(self, deposit_id: int) -> list[bytes]:
         """Text, header with text, key text and keys of a deposit as they stand there."""
-        sql = """SELECT CAST(text AS BLOB), CAST(header AS BLOB) || CAST(text AS BLOB), CAST(key_text AS BLOB),
+        sql = """SELECT CAST(text AS BLOB), CAST(header || text AS BLOB), CAST(key_text AS BLOB),
             CAST(vectors AS BLOB) FROM deposits LEFT JOIN keys ON deposit_id = id WHERE id = ?"""
         found = self._one(sql, (deposit_id,)) or ()
-        return [part if isinstance(part, bytes) else str(part).encode() for part in found if part is not None]
+        return [
+            part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
+            for part in found
+            if part is not None
+        ]
 
     def delete_deposits(self, deposit_ids: Sequence[int]) -> None:
         """Removes deposits with their keys and states."""
