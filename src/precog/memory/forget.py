@@ -18,7 +18,7 @@ from precog.errors import DamagedCorpusError, DamagedStateError, PrecogError
 from precog.memory.damage import SOUND, Damage, damage_of
 from precog.memory.opened import OpenMemory
 from precog.memory.purge import UNREACHABLE
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.remake import without
 from precog.memory.reroute import refold_groups
 from precog.store import Needles, Record, search_folder
@@ -159,7 +159,7 @@ def _without_index(memory: OpenMemory) -> tuple[tuple[str, ...], str | None]:
         store.drop_index()
     except PrecogError:
         return tuple(str(store.folder / name) for name in INDEX_FILES if (store.folder / name).exists()), None
-    return (), refresh_index(store, memory.settings.encoder_fingerprint)
+    return (), refreshed_or_why(store, memory.settings.encoder_fingerprint)
 
 
 def _needles(memory: OpenMemory, deposits: list[Deposit], damaged: Sequence[int]) -> Needles:

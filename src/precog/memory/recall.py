@@ -115,14 +115,23 @@ def _start(store: MemoryStore, wanted: Sequence[int] | None) -> int:
     return 0 if first is None else store.id_before(first.id, 1 + part_of(first))
 
 
-def refresh_index(store: MemoryStore, encoder_fingerprint: str) -> str | None:
-    """Brings the index files of a memory that is open to write up to date, after what they are made of is committed.
+def refresh_index(store: MemoryStore, encoder_fingerprint: str) -> None:
+    """Brings the index files of a memory that is open to write up to date.
+
+    Raises:
+        StorageError: the disk is full or refuses; the index is made from the catalogue the next time.
+    """
+    HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
+
+
+def refreshed_or_why(store: MemoryStore, encoder_fingerprint: str) -> str | None:
+    """The same for those who have committed what the index is made of: that it cannot be written undoes nothing.
 
     Returns:
-        Why they cannot be, or None. That undoes nothing: whoever opens the memory next makes the index anew.
+        Why it cannot be, or None; the next one who writes makes it anew, and readers do so for themselves.
     """
     try:
-        HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
+        refresh_index(store, encoder_fingerprint)
     except PrecogError as error:
         return f"the index is made anew the next time ({error})"
     return None

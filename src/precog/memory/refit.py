@@ -16,7 +16,7 @@ from precog.memory.keyed import Keyed
 from precog.memory.made_with import stored
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes, from_seeds, mean_key
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.reroute import keyed_deposits, refold_groups, reroute
 from precog.memory.routing import FITTED_TEMPERATURE
 from precog.store.memory import Group
@@ -88,7 +88,7 @@ def _used(memory: OpenMemory, made: Prototypes) -> Refitted:
         batch.put_prototypes(stored(made))
         rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made), made)
     memory.prototypes = made
-    unwritten = refresh_index(store, memory.settings.encoder_fingerprint)
+    unwritten = refreshed_or_why(store, memory.settings.encoder_fingerprint)
     moved = sum(before[entry.id] != entry.info.group for entry in store.deposits(only_sound=True))
     sizes = {(size.domain, size.subcluster): size.num_deposits for size in store.subclusters()}
     num_fitted = sum(not entry.seeds for entry in made.subclusters)

@@ -13,7 +13,7 @@ from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import read_archive
 from precog.memory.place import existing_folder, memory_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.store.memory import MemoryStore
 
 
@@ -64,7 +64,7 @@ def load(
         before_making=lambda tokenizer, made: check_archive(entries, tokenizer, made.chunk_tokens, None),
     ) as memory:
         done = import_archive(memory, entries)
-        tell_lines(refresh_index(memory.store, memory.settings.encoder_fingerprint))
+        tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
     if as_json:
         print_json(done.to_json())

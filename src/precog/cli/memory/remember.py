@@ -16,7 +16,7 @@ from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
 from precog.memory.moment import parse_time
 from precog.memory.place import memory_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.settings import check_importance
 from precog.memory.transcript import read_transcript
 from precog.memory.utterance import Utterance
@@ -86,7 +86,7 @@ def remember(
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
             chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
-        tell_lines(refresh_index(memory.store, memory.settings.encoder_fingerprint))
+        tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
         told = memory.store.deposits(ids=list(done.ids[:20]), only_sound=True)
         routed = {entry.id: entry.info.group for entry in told}

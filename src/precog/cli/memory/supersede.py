@@ -13,7 +13,7 @@ from precog.errors import InputError
 from precog.memory.damage import damage_of_segments
 from precog.memory.made_with import settings_of
 from precog.memory.place import existing_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.store.memory import MemoryStore
 
 
@@ -34,7 +34,7 @@ def supersede(
             raise InputError("a deposit cannot hold instead of itself", given=old, expected="two deposits")
         with store.batch() as batch:
             batch.supersede(old, new, at=time.time())
-        tell_lines(refresh_index(store, settings_of(store).encoder_fingerprint))
+        tell_lines(refreshed_or_why(store, settings_of(store).encoder_fingerprint))
         tell(damage_of_segments(store.damage))
     if as_json:
         print_json({"superseded": old, "by": new})
