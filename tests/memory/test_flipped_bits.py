@@ -1,7 +1,9 @@
 """One flipped bit anywhere in the files of a memory: the right answer, a named omission or one clear line."""
 
 import random
+import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,11 @@ from precog.errors import PrecogError
 from precog.memory.consolidate import kept_record
 from precog.memory.damage import damage_of
 from precog.memory.deposit import deposit
+from precog.memory.forget import forget
 from precog.memory.made_with import settings_of
+from precog.memory.opened import OpenMemory
 from precog.memory.recall import Recaller, refresh_index
+from precog.memory.selection import Selection
 from precog.store.memory import MemoryStore
 
 TEXTS = [
@@ -80,6 +85,32 @@ def flips(folder: Path) -> Iterator[Path]:
             path.write_bytes(data)
             yield path
         path.write_bytes(whole)
+
+
+def test_forgetting_with_a_flipped_bit_forgets_that_alone_or_is_refused(
+    folder: Path, backbone: TennsBackbone, tmp_path: Path
+) -> None:
+    right, num_forgotten = answers(folder), 0
+    for _ in islice(flips(folder), 0, None, 8):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        try:
+            with MemoryStore.open(copy, write=True, allow_damaged=True) as store:
+                memory = OpenMemory(store, settings_of(store), backbone, CountingEncoder())
+                chosen = Selection(ids=(3,))
+                gone = chosen.find(store, Recaller(store, memory.encoder))
+                report = forget(memory, gone, damaged=chosen.damaged(store), proof=True)
+            found = answers(copy)
+        except PrecogError:
+            continue
+        assert (report.ids, report.hits) == ((3,), 0)
+        assert 3 not in found["listed"]
+        found["listed"][3], found["states"][3] = right["listed"][3], right["states"][3]
+        found["recalled"] = found["recalled"] if found["damage"] else right["recalled"]
+        check({**found, "groups": right["groups"]}, right)
+        num_forgotten += 1
+    assert num_forgotten > 10
 
 
 def test_a_flipped_bit_is_harmless_or_named(folder: Path) -> None:
