@@ -8,6 +8,7 @@ from precog.cli import options
 from precog.cli.chat_commands import run_command, said_of
 from precog.cli.conversation import converse, is_interactive
 from precog.cli.main import STARTED_SEC
+from precog.cli.memory.notes import tell_lines
 from precog.cli.output import human_seconds, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
@@ -81,6 +82,7 @@ def chat(
 def _converse(session: Session, as_json: bool) -> None:
     """Utterance after utterance; how the session began is told with the first reply."""
     is_told = False
+    told: set[str] = set()
 
     def answer(line: str) -> bool:
         nonlocal is_told
@@ -88,6 +90,8 @@ def _converse(session: Session, as_json: bool) -> None:
         if utterance is None:
             return run_command(session, line, as_json=as_json)
         reply = session.say(utterance)
+        tell_lines(*(line for line in reply.damage.lines if line not in told))
+        told.update(reply.damage.lines)
         if not as_json:
             _show(utterance, reply)
             return False

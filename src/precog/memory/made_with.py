@@ -9,7 +9,7 @@ from precog.errors import DamagedCorpusError, UsageError
 from precog.memory.prototypes import Prototypes
 from precog.memory.settings import MemorySettings
 from precog.records import check_encoder
-from precog.store.memory import MemoryStore, StoredPrototypes
+from precog.store.memory import PROTOTYPES_ANEW, MemoryStore, StoredPrototypes
 
 _FLAGS = {"dial_a": "--dial-a", "dial_b": "--dial-b", "alpha": "--alpha", "budget_bytes": "--budget"}
 
@@ -54,7 +54,7 @@ def prototypes_of(store: MemoryStore) -> Prototypes:
     """
     stored = store.prototypes()
     if stored is None:
-        raise DamagedCorpusError("the memory has lost its prototypes", given=store.path)
+        raise DamagedCorpusError("the memory has lost its prototypes", given=store.path, hint=PROTOTYPES_ANEW)
     return Prototypes.from_json(json.loads(stored.text))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
+from precog.memory.damage import Damage, damage_of_segments
 from precog.memory.domains import read_seeds
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
 from precog.memory.place import make_place
@@ -45,6 +46,7 @@ class OpenMemory:
         encoder: of its keys.
         prototypes: that it routes by.
         reader: from records to states and back.
+        reread: ids of deposits whose states were needed, and were damaged or gone, so that their texts were read again.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class OpenMemory:
         self.backbone = backbone
         self.encoder = encoder
         self.reader = StateReader(settings.form, backbone)
+        self.reread: set[int] = set()
         if not keeps_prototypes:
             self.prototypes = from_seeds(read_seeds(), encoder)
         elif not store.has_prototypes:
@@ -107,7 +110,7 @@ class OpenMemory:
             EncoderError, ForeignStateError: encoder or model are not those that made it.
         """
         if not create or MemoryStore.FOLDER(folder).exists:
-            store = MemoryStore.open(folder, write=True, wait_sec=wait_sec)
+            store = MemoryStore.open(folder, write=True, wait_sec=wait_sec, allow_damaged=True)
             try:
                 settings = settings_of(store, wanted)
                 backbone, made = model.open(settings.model, "once"), encoder_of(settings, encoder)
@@ -125,6 +128,11 @@ class OpenMemory:
             memory.store.close()
             raise
         return memory
+
+    @property
+    def damage(self) -> Damage:
+        """What was found damaged of its states; their texts stand in for them."""
+        return damage_of_segments(self.store.damage) + Damage(states=tuple(sorted(self.reread)))
 
     @classmethod
     def begin(

@@ -196,7 +196,7 @@ class Session:
             UsageError: it is empty.
             InputError: it is not valid Unicode.
             CorpusError: memory or corpus were purged or replaced meanwhile.
-            DamagedStateError: a state is not what was written.
+            DamagedStateError: a state of the corpus is not what was written.
             BusyError: another process goes on writing to the memory; the utterance is not remembered.
             StorageError: the disk is full or refuses; the utterance is not remembered.
         """
@@ -223,7 +223,7 @@ class Session:
                 if reply.abstained:
                     reply = replace(reply, text=REMEMBERED)
         timings = replace(reply.timings, total=startup_sec + time.perf_counter() - started)
-        return replace(reply, remembered=remembered, timings=timings)
+        return replace(reply, remembered=remembered, timings=timings, damage=self.memory.take_damage())
 
     def forget(self, ids: Sequence[int] = ()) -> Forgotten:
         """Forget deposits of the memory; without ids, what this conversation remembered last.

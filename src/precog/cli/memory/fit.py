@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.config import resolve
 from precog.errors import UsageError
@@ -49,6 +50,9 @@ def fit(
         ),
     ] = "kmeans",
     seed: options.Seed = 0,
+    seeds: Annotated[
+        bool, typer.Option("--seeds", help="Go back to the sub-clusters that a memory begins with.")
+    ] = False,
     model: options.Model = None,
     encoder: options.Encoder = None,
     device: options.Device = None,
@@ -57,13 +61,18 @@ def fit(
 ) -> int:
     """Find sub-clusters in what is remembered, and sort every deposit into them."""
     from precog.memory.opened import OpenMemory
-    from precog.memory.refit import fit_memory
+    from precog.memory.refit import fit_memory, use_seeds
     from precog.records import ModelChoice
 
     if method not in ("kmeans", "hdbscan"):
         raise UsageError("there is no such way to fit", given=method, expected="kmeans or hdbscan")
     wanted = FitSettings("kmeans" if method == "kmeans" else "hdbscan", per_domain, seed=seed)
-    sklearn_part("cluster")
+    if seeds and (transcript is not None or per_domain is not None or method != "kmeans"):
+        raise UsageError(
+            "--seeds fits nothing", given="a transcript, --per-domain or --method", expected="--seeds alone"
+        )
+    if not seeds:
+        sklearn_part("cluster")
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     folder = existing_folder(settings.home, user)
     read = None if transcript is None else read_transcript(transcript)
@@ -73,7 +82,8 @@ def fit(
     with OpenMemory.open(folder, choice, encoder=settings.encoder, keeps_prototypes=False) as memory:
         most = memory.settings.chunk_tokens
         chunks = None if read is None else chunks_of(read.utterances, memory.backbone.tokenizer, max_tokens=most)
-        report = fit_memory(memory, wanted, chunks)
+        report = use_seeds(memory) if seeds else fit_memory(memory, wanted, chunks)
+    tell(report.damage)
     if as_json:
         print_json(report.to_json())
     else:

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import counted, human_bytes, out, print_json, shown
+from precog.cli.memory.notes import tell
+from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.errors import UsageError
@@ -13,6 +14,9 @@ from precog.memory.moment import parse_time
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.memory.selection import Selection
+from precog.store.memory import STATES_ANEW
+
+_MOST_NAMED = 10
 
 
 def forget(
@@ -68,10 +72,20 @@ def forget(
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
         chosen = selection.find(memory.store, Recaller(memory.store, memory.encoder))
         with Counting("searching") as bar:
-            report = forget_deposits(memory, chosen, proof=proof, on_bytes=bar.show)
+            damaged = selection.damaged(memory.store)
+            report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
+    for name in report.index_left:
+        err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
+    if report.unerased:
+        places = ", ".join(report.unerased[:_MOST_NAMED])
+        err.print(
+            f"[red]forgotten, but its states cannot be overwritten there:[/] {shown(places)}; {shown(STATES_ANEW)}"
+        )
+    tell(report.damage)
+    status = 0 if report.is_complete else 1
     if as_json:
         print_json(report.to_json())
-        return 1 if report.hits else 0
+        return status
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}")
     for group in report.rebuilt:
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
@@ -85,6 +99,9 @@ def forget(
             f"{report.searched_for} pieces of text, tokens, keys and states: "
             f"[{'red' if report.hits else 'green'}]{report.hits} found[/]"
         )
-        for name in report.outside:
-            out.print(f"[yellow]not searched, or said again:[/] {shown(name)}")
-    return 1 if report.hits else 0
+        if again := report.said_again:
+            more = f" and {len(again) - _MOST_NAMED} more" if len(again) > _MOST_NAMED else ""
+            named = ", ".join(map(str, again[:_MOST_NAMED]))
+            out.print(f"[yellow]others say some of the same words, speaker or day:[/] deposits {named}{more}")
+        out.print(f"[yellow]not searched:[/] {shown('; '.join(report.not_searched))}")
+    return status

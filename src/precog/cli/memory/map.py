@@ -7,9 +7,11 @@ import typer
 
 from precog import figures
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.errors import UsageError
+from precog.memory.damage import damage_of
 from precog.memory.keyed import sklearn_part
 from precog.memory.made_with import prototypes_of
 from precog.memory.place import existing_folder
@@ -39,13 +41,15 @@ def draw(
     projection: Projection = "tsne" if method == "tsne" else "pca"
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         panels = panels_of(store, prototypes_of(store), domain, projection=projection, seed=seed)
+        damage = damage_of(store)
+    tell(damage)
     figures.memory_map(
         panels, target, title=f"What a memory holds, by meaning ({'t-SNE' if projection == 'tsne' else 'PCA'})"
     )
     drawn = {panel.title: len(panel.labels) for panel in panels}
     if as_json:
         emergent = [f"{panel.title} ▸ {name}" for panel in panels for name in panel.emergent]
-        print_json({"file": str(target), "deposits": drawn, "emergent": emergent})
+        print_json({"file": str(target), "deposits": drawn, "emergent": emergent, **damage.to_json()})
         return 0
     told = f"{counted(sum(drawn.values()), 'deposit')} in {counted(len(drawn), 'domain')}"
     out.print(f"[bold]drawn[/] {told}: {shown(str(target))}")

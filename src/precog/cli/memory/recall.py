@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import out, print_json, shown
 from precog.config import resolve
 from precog.memory.made_with import encoder_of, settings_of
@@ -35,6 +36,7 @@ def recall(
         settings = settings_of(store)
         recaller = Recaller(store, encoder_of(settings, chosen.encoder))
         found = recaller.recall(question, top_k, probes=settings.probes if probes is None else probes)
+    tell(found.damage)
     if as_json:
         print_json(found.to_json())
         return 0

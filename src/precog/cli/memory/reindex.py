@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, human_bytes, out, print_json
 from precog.cli.progress import Counting
 from precog.config import resolve
@@ -54,6 +55,7 @@ def reindex(
             wanted=wanted,
             on_progress=bar.show,
         )
+    tell(report.damage)
     if as_json:
         print_json(report.to_json())
         return 0

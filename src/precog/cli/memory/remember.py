@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
@@ -15,7 +16,7 @@ from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
 from precog.memory.moment import parse_time
 from precog.memory.place import memory_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.settings import check_importance
 from precog.memory.transcript import read_transcript
 from precog.memory.utterance import Utterance
@@ -107,8 +108,10 @@ def remember(
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
             chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
-        refresh_index(memory.store, memory.settings.encoder_fingerprint)
-        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=list(done.ids[:20]))}
+        tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
+        tell(memory.damage)
+        told = memory.store.deposits(ids=list(done.ids[:20]), only_sound=True)
+        routed = {entry.id: entry.info.group for entry in told}
     if as_json:
         print_json(done.to_json())
         return 0

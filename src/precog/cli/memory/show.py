@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
+from precog.memory.damage import damage_of
 from precog.memory.made_with import settings_of
 from precog.memory.place import existing_folder
 from precog.store.memory import Deposit, MemoryStore
@@ -29,10 +31,17 @@ def listing(
 ) -> int:
     """List deposits, the newest last; one that something newer holds instead of is marked as superseded."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        found = list(store.deposits(domain=domain, speaker=speaker))
+        # filtered by what the seals cover: a damaged index of speakers or domains would hide some
+        sound = store.deposits(only_sound=True)
+        found = [
+            entry for entry in sound if domain in (None, entry.info.domain) and speaker in (None, entry.info.speaker)
+        ]
+        damage = damage_of(store)
+    tell(damage)
     shown_ones = found[-limit:]
     if as_json:
-        print_json({"deposits": [row_of(deposit) for deposit in shown_ones], "total": len(found)})
+        rows = [row_of(deposit) for deposit in shown_ones]
+        print_json({"deposits": rows, "total": len(found), **damage.to_json()})
         return 0
     for deposit in shown_ones:
         out.print(line_of(deposit))
