@@ -66,6 +66,16 @@ def index(
             show_default=False,
         ),
     ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            help="What the states may take on the disk together, now and at later runs; those of the shortest texts "
+            "give way first and are read again when they are needed.  \\[default: no limit]",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     device: options.Device = None,
     threads: options.Threads = None,
     as_json: options.Json = False,
@@ -90,6 +100,7 @@ def index(
             "overlap": overlap,
             "strategy": strategy,
         },
+        budget_bytes=budget,
     )
     with IndexProgress() as progress:
         report = index_documents(request, progress=progress)
@@ -98,7 +109,7 @@ def index(
         print_json(report.to_json())
     else:
         print_summary(report, settings.corpus_folder)
-    return 0 if report.anything or report.pruned else 1
+    return 0 if report.anything or report.pruned or budget is not None else 1
 
 
 class IndexProgress(Bar):
@@ -165,3 +176,5 @@ def print_summary(report: IngestReport, corpus: Path) -> None:
             f"{counted(report.chunks, 'chunk')}, {report.tokens:,} tokens, {human_bytes(report.bytes)} of documents, "
             f"{report.tokens_per_sec:,.0f} tokens/s"
         )
+    if report.let_go:
+        out.print(f"{counted(report.let_go, 'state')} gave way to the budget: their texts are read again when needed")

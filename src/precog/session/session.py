@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.corpus.answer import Timings, decoding_times
+from precog.corpus.context import Text
 from precog.corpus.corpus import settings_of
 from precog.corpus.model import state_reader
 from precog.corpus.search import Found, Searcher
@@ -316,9 +317,8 @@ class Session:
 
     def _chunk_state(self, found: Found) -> tuple[State, Source]:
         assert self._searcher is not None
-        record = self._searcher.store.read_state(found.chunk)
-        suffixes = record.suffix_array if len(record.suffix_array) else None
-        return self._chunk_states.state(record), Source.of(record.token_ids, suffixes)
+        text = Text(found, self._searcher.store, self._chunk_states, self.backbone)
+        return text.state(), text.source()
 
 
 def _opened(corpus: Path, encoder: Encoder) -> Searcher:

@@ -209,7 +209,7 @@ class Database:
 
     def segments(self) -> dict[int, int]:
         """Acknowledged records of each segment file."""
-        rows = self._all("SELECT number, num_records FROM segments")
+        rows = self._all("SELECT number, num_records FROM segments WHERE number >= 0")
         return {self._int(number): self._int(count) for number, count in rows}
 
     def records_named(self, segment: int, before: int) -> int:
@@ -235,8 +235,9 @@ class Database:
         self._run(sql, (location.segment, location.slot, state_id))
 
     def states(self) -> Iterator[tuple[int, Location, bytes]]:
-        """Every state with its place and content hash, in the order they were added."""
-        sql = f"SELECT id, segment, slot, content_hash FROM states WHERE id > ? ORDER BY id LIMIT {PAGE_OF_ROWS}"
+        """Every stored state with its place and content hash, in the order they were added."""
+        sql = f"""SELECT id, segment, slot, content_hash FROM states WHERE id > ? AND segment >= 0
+            ORDER BY id LIMIT {PAGE_OF_ROWS}"""
         rows = self._paged(sql, [])
         return ((self._int(row[0]), self._place(row[1:3]), self._bytes(row[3])) for row in rows)
 
