@@ -17,6 +17,7 @@ from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import mean_key
 from precog.memory.recall import refresh_index
 from precog.records import ModelChoice
+from precog.state import codec_named
 from precog.store.memory import Deposit, MemoryStore, Semantic
 
 
@@ -60,10 +61,13 @@ def reindex(
     Prototypes that were fitted stay with their encoder; with another one routing starts from the seeds again.
 
     Raises:
+        UsageError: there is no such codec.
         CorpusError: there is no memory.
         BusyError: another process is writing to it.
         StorageError: the disk is full or refuses; the old memory stays as it is.
     """
+    if codec is not None:
+        codec_named(codec)  # refused before anything is opened
     with MemoryStore.open(folder, write=True, wait_sec=30.0, allow_damaged=True) as store:
         old = settings_of(store)
         backbone = model.open(old.model, "once")

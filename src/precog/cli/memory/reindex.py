@@ -13,7 +13,9 @@ from precog.memory.place import existing_folder
 
 def reindex(
     user: options.User,
-    codec: Annotated[str | None, typer.Option(metavar="fp16|fp32", help="Of the states.", show_default=False)] = None,
+    codec: Annotated[
+        str | None, typer.Option(metavar=options.CODECS, help="Of the states.", show_default=False)
+    ] = None,
     layers: Annotated[str | None, typer.Option(metavar="SUBSET", help="Layers kept.", show_default=False)] = None,
     model: options.Model = None,
     encoder: options.Encoder = None,
