@@ -159,7 +159,6 @@ def test_sizes_of_the_papers_model_before_it_exists():
     assert codec_named("fp16").state_bytes(spec, bottom) == 98_304
     assert codec_named("fp32").state_bytes(spec) == 393_216
     assert spec.decay_time_bytes == 24_576
-    assert spec.tail_bytes == 2 * 24 * 3 * 4096 * 2
     wide = dataclasses.replace(spec, reals_per_layer=8192)
     assert codec_named("fp16").state_bytes(wide) == 393_216
 

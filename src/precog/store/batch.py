@@ -83,11 +83,6 @@ class Batch(Unit):
         self._drop_settled(info.source)
         return self._database.add_document(info, "failed", reason)
 
-    def touch_document(self, document_id: int, info: DocumentInfo) -> None:
-        """Updates size, time and details of a document whose content has not changed."""
-        document = self._known(document_id)
-        self._database.update_document(document_id, info, document.status, document.reason)
-
     def delete_document(self, document_id: int) -> None:
         """Removes a document with its chunks, keys, and the states that nothing else has read."""
         self._known(document_id)
