@@ -66,7 +66,7 @@ def test_others_form_no_semantic_state(tmp_path, backbone: TennsBackbone):
         assert not list(memory.store.semantic_states())
 
 
-@pytest.mark.parametrize("codec", ["fp16", "fp32"])
+@pytest.mark.parametrize("codec", ["fp16", "fp32", "int8"])
 def test_expired_states_are_read_again_bit_for_bit(tmp_path, backbone: TennsBackbone, codec: str):
     with open_memory(tmp_path / "m", backbone, codec=codec, dial_a="2", dial_b="/8") as memory:
         deposit(memory, chunks(memory, said(*FACTS)))

@@ -52,7 +52,7 @@ def locomo(
     samples: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write every answer, as JSON lines.")
     ] = None,
-    codec: Annotated[str, typer.Option(metavar="fp16|fp32", help="How states are stored.")] = "fp16",
+    codec: options.Codec = "fp16",
     seed: options.Seed = 0,
     model: options.Model = None,
     device: options.Device = None,

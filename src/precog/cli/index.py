@@ -56,7 +56,7 @@ def index(
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="fp16|fp32", help="How states are stored.  \\[default: fp16]", show_default=False),
+        typer.Option(metavar=options.CODECS, help="How states are stored.  \\[default: fp16]", show_default=False),
     ] = None,
     layers: Annotated[
         str | None,

@@ -47,6 +47,8 @@ Encoder = Annotated[
         show_default=False,
     ),
 ]
+CODECS = "fp32|fp16|int8|int8-rot|int4|int4-rot"
+Codec = Annotated[str, typer.Option("--codec", metavar=CODECS, help="How states are stored.")]
 Retrieval = Annotated[
     str | None,
     typer.Option(

@@ -41,7 +41,7 @@ class ParagraphReader:
 
     Args:
         backbone: the model.
-        codec: ``fp32`` or ``fp16``: how states are stored.
+        codec: name of the codec that states are stored in.
         settings: how answers are decoded.
     """
 
@@ -102,15 +102,16 @@ class ParagraphReader:
             if len(states) == 1
             else compose(states, scores, self.backbone.spec, temperature=temperature).state
         )
-        return self._answer_from(state, question, paragraphs, sources)
+        return self.answer_from(state, question, paragraphs, sources)
 
     def inject_other(self, question: str, paragraph: str, other: str) -> Said:
         """Answer from the state of another paragraph, under the mask of the right one."""
-        return self._answer_from(self.state(other), question, [paragraph])
+        return self.answer_from(self.state(other), question, [paragraph])
 
-    def _answer_from(
+    def answer_from(
         self, state: State, question: str, paragraphs: Sequence[str], sources: Sequence[Source] | None = None
     ) -> Said:
+        """Answer from any state, under the mask of paragraphs; ``sources`` as for `inject`."""
         ids = question_segment(self.backbone, question)
         given = [self.source(paragraph) for paragraph in paragraphs] if sources is None else sources
         answer = answer_inject(self.backbone, state, ids, sources=given, settings=self.settings)

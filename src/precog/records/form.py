@@ -14,7 +14,7 @@ class RecordForm:
     """What a folder's settings say about its records.
 
     Attributes:
-        codec: ``fp16`` or ``fp32``.
+        codec: name of a codec, such as ``fp16``.
         layers: subset of layers whose states are kept.
         encode_mode: ``once``, ``twice`` or ``twice-reversed``: how chunks are read.
         encoding_dtype: compute dtype the states were made with.
@@ -31,16 +31,17 @@ class RecordForm:
         """Sizes of a record and, for readers of the format, what its state bytes mean."""
         from precog.state import LayerSubset, codec_named
 
-        layers = LayerSubset.parse(self.layers, spec.layers)
+        codec, layers = codec_named(self.codec), LayerSubset.parse(self.layers, spec.layers)
         note: dict[str, object] = {
             "codec": self.codec,
             "layers": list(layers.indices),
             "reals_per_layer": spec.stored_reals_per_layer,
             "tau": [spec.layers, spec.decay_groups],
             "encoding_dtype": self.encoding_dtype,
+            **codec.note(spec, layers),
         }
         return RecordLayout(
-            state_bytes=codec_named(self.codec).encoded_bytes(spec, layers),
+            state_bytes=codec.encoded_bytes(spec, layers),
             tau_bytes=spec.decay_time_bytes,
             max_tokens=self.max_tokens,
             token_width=2 if vocab_size <= 1 << 16 else 4,

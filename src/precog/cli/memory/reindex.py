@@ -17,7 +17,7 @@ def reindex(
     codec: Annotated[
         str | None,
         typer.Option(
-            metavar="fp16|fp32", help="How states are stored from now on.  \\[default: as now]", show_default=False
+            metavar=options.CODECS, help="How states are stored from now on.  \\[default: as now]", show_default=False
         ),
     ] = None,
     layers: Annotated[
