@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ _UNSET = ("RWKV_DE_VERSION", "RWKV_DML_ON", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
 _LOCK = threading.Lock()  # environment and standard output belong to the whole process
 
 
+@runtime_checkable
 class LibraryModel(Protocol):
     """What is used of the package's RWKV-7.
 
