@@ -10,6 +10,7 @@ import torch
 from ended import runner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from precog.backbones.hosted.backbone import HostedBackbone
 from precog.backbones.registry import load_backbone
@@ -264,6 +265,30 @@ def test_a_first_layer_may_have_what_it_ignores(tmp_path, runtime):
     other = load_backbone(save_tiny(tmp_path / "m.pth", changed(**extra)))
     ids = tokens()
     assert torch.equal(read(other.runtime, ids)[0], read(runtime, ids)[0])
+
+
+def test_the_same_tensors_as_safetensors_are_the_same_model(tmp_path, folder, backbone, runtime):
+    save_file(tiny_tensors(), tmp_path / "tiny.safetensors")
+    other = load_backbone(tmp_path)
+    assert (other.fingerprint, other.card.name) == (backbone.fingerprint, "tiny")
+    ids = tokens()
+    assert torch.equal(read(other.runtime, ids)[0], read(runtime, ids)[0])
+    assert load_backbone(tmp_path / "tiny.safetensors").fingerprint == backbone.fingerprint
+    whole = (tmp_path / "tiny.safetensors").read_bytes()
+    (tmp_path / "tiny.safetensors").write_bytes(whole[:-1000])
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_backbone(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["other", "cut", "empty", "huge"])
+def test_safetensors_of_no_known_family(tmp_path, content):
+    file = tmp_path / "model.safetensors"
+    save_file({"model.weight": torch.zeros(1)}, file)
+    raw = {"other": file.read_bytes(), "cut": file.read_bytes()[:30], "empty": b"", "huge": b"\xff" * 64}[content]
+    file.write_bytes(raw)
+    for path in (file, tmp_path):
+        with pytest.raises(ModelError, match="is no model"):
+            load_backbone(path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "head"])

@@ -8,12 +8,13 @@ import io
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -66,8 +67,14 @@ def package_folder() -> Path:
     return Path(locations[0])
 
 
-def load(path: Path, device: torch.device, dtype: torch.dtype) -> LibraryModel:
-    """The package's model of a file that `weights.read_tensors` has read before.
+def load(path: Path, tensors: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype) -> LibraryModel:
+    """The package's model of a file.
+
+    Args:
+        path: the file; one that is no ``.pth`` is copied to one for as long as the package reads it.
+        tensors: what `weights.read_tensors` found there.
+        device: where it computes.
+        dtype: in which dtype.
 
     Raises:
         ModelError: the package is missing, was not tested, or was imported before without RWKV-7.
@@ -77,13 +84,30 @@ def load(path: Path, device: torch.device, dtype: torch.dtype) -> LibraryModel:
     if dtype not in _STRATEGIES:
         given = str(dtype).removeprefix("torch.")
         raise UsageError("RWKV-7 is not computed in this dtype", given=given, expected="float32, bfloat16")
-    with _LOCK, _prepared(), torch.no_grad():
+    with _LOCK, _as_pth(path, tensors) as file, _prepared(), torch.no_grad():
         module = import_module("rwkv.model")
         if not hasattr(module, "RWKV_x070"):
             hint = "set RWKV_V7_ON=1 before rwkv is imported"
             raise ModelError("rwkv was imported before without its RWKV-7", hint=hint)
-        model: LibraryModel = module.RWKV_x070(str(path.with_suffix("")), f"{device} {_STRATEGIES[dtype]}")
+        model: LibraryModel = module.RWKV_x070(str(file.with_suffix("")), f"{device} {_STRATEGIES[dtype]}")
     return model
+
+
+@contextmanager
+def _as_pth(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[Path]:
+    if path.suffix == ".pth":
+        yield path
+        return
+    with TemporaryDirectory(prefix="precog-rwkv7-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / "model.pth"
+        try:
+            torch.save(dict(tensors), file)
+        except (OSError, RuntimeError) as error:
+            hint = "set TMPDIR to a place with more room"
+            raise ModelError(
+                f"an RWKV-7 file cannot be copied for the package: {error}", given=path, hint=hint
+            ) from error
+        yield file
 
 
 @contextmanager

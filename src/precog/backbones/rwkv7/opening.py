@@ -27,9 +27,9 @@ VOCABULARY_SIZE = 65_536
 def open_model(
     path: Path, *, encode_mode: str, device: torch.device, dtype: torch.dtype, template: Template
 ) -> HostedBackbone:
-    """A backbone of an RWKV-7 ``.pth``; a folder with one such file is opened by way of `kind_of`.
+    """A backbone of an RWKV-7 ``.pth``, or of a ``.safetensors`` with the same tensors.
 
-    The file is a pickle: it is read by torch's restricted unpickler, and none of its code runs.
+    A ``.pth`` is a pickle: it is read by torch's restricted unpickler, and none of its code runs.
 
     Raises:
         ModelError: the file is damaged, not whole, of another version of RWKV or with another vocabulary; or the
@@ -54,6 +54,6 @@ def open_model(
         chunk_template=CHUNK_TEMPLATE if template.chunk is None else template.chunk,
         question_template=QUESTION_TEMPLATE if template.question is None else template.question,
     )
-    runtime = Rwkv7Runtime(load(path, device, dtype), shape, device, dtype)
+    runtime = Rwkv7Runtime(load(path, tensors, device, dtype), shape, device, dtype)
     config: dict[str, object] = {"head_size": shape.head_size}
     return HostedBackbone(runtime, card, config, tokenizer, start_ids=(END_ID,), encode_mode=encode_mode)

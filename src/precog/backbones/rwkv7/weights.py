@@ -1,7 +1,8 @@
 """RWKV-7 files: which tensors a model has, of which shapes, and what a file that is none of them is.
 
 A ``.pth`` is a pickle. It is read with torch's restricted unpickler alone (``weights_only``), which builds tensors and
-plain containers and runs no code of the file; a file that asks for more is refused.
+plain containers and runs no code of the file; a file that asks for more is refused. A ``.safetensors`` of the same
+tensors needs no such care.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from precog.errors import ModelError
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+SAFE_SUFFIX = ".safetensors"
 _VECTORS = ("x_r", "x_w", "x_k", "x_v", "x_a", "x_g", "w0", "a0", "v0", "k_k", "k_a")
 _LORAS = "wavg"
 _MOST_NAMED = 3
@@ -55,7 +58,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ModelError: it is damaged, or holds something else than tensors by name.
     """
     try:
-        found: object = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        found: object = (
+            load_file(path)
+            if path.suffix == SAFE_SUFFIX
+            else torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        )
     except Exception as error:  # a damaged pickle ends in errors of every kind
         why = next(iter(str(error).splitlines()), type(error).__name__)
         hint = "take the file as it was published: a zip of tensors, as torch.save writes it"
@@ -113,7 +120,7 @@ def _check_version(tensors: Iterable[str], path: Path) -> None:
         what, hint = "an adapter, and no model", "merge it into its model first"
     else:
         what = "no RWKV model"
-    raise ModelError(f"this is {what}", given=path, expected="an RWKV-7 model (.pth)", hint=hint)
+    raise ModelError(f"this is {what}", given=path, expected="an RWKV-7 model", hint=hint)
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], shape: Rwkv7Shape, path: Path) -> None:
