@@ -17,12 +17,13 @@ from precog.backbones.registry import load_backbone
 from precog.backbones.rwkv7 import library
 from precog.backbones.rwkv7.model import Rwkv7Runtime
 from precog.backbones.rwkv7.tiny import save_tiny, tiny_tensors
-from precog.backbones.rwkv7.weights import Rwkv7Shape
+from precog.backbones.rwkv7.weights import Rwkv7Shape, read_tensors, shape_of
 from precog.backbones.template import Template
 from precog.errors import ForeignStateError, InputError, ModelError, UsageError
 from precog.state import codec_named
 from precog.state.blend import blend
 
+pytest.importorskip("rwkv", reason="the extra rwkv is not installed")
 BOUND = 1e-4
 NUM_TOKENS = 40
 CUTS = (1, 2, 3, 4, 15, 16, 17, 31, 32, 33, 39)
@@ -201,6 +202,19 @@ def test_files_and_passes_of_half_precision(tmp_path, dtype):
         load_backbone(path, dtype="float64")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", BOUND), ("bfloat16", 0.25)])
+def test_on_a_gpu(folder, backbone, dtype, bound):
+    other = load_backbone(folder, device="cuda", dtype=dtype)
+    assert other.fingerprint == backbone.fingerprint
+    ids = tokens().tolist()
+    state, scores = backbone.prefill(ids)
+    found, on_gpu = other.prefill(ids)
+    assert furthest(on_gpu, scores) <= bound
+    assert furthest(other.prefill([7, 8], state)[1], backbone.prefill([7, 8], state)[1]) <= bound
+    assert found.recurrent.device.type == "cpu"
+
+
 @pytest.mark.parametrize(
     ("layers", "width", "mib"), [(12, 768, 2.3), (24, 1024, 6.2), (24, 2048, 12.4), (32, 2560, 20.6)]
 )
@@ -226,13 +240,20 @@ def without(*names):
 
 REFUSED = {
     "missing": (lambda: without("blocks.1.att.v1", "blocks.0.ffn.x_k"), "missing tensors.*blocks.0.ffn.x_k"),
-    "no embedding": (lambda: without("emb.weight"), "not whole"),
+    "no embedding": (lambda: without("emb.weight"), "missing tensors.*emb.weight"),
     "no layer norm": (lambda: without("ln_out.bias"), "missing tensors.*ln_out.bias"),
     "unknown": (lambda: changed(extra__weight=torch.zeros(2)), "has not.*extra.weight"),
     "shape": (lambda: changed(ln_out__weight=torch.zeros(31)), "ln_out.weight.*another shape.*31.*32"),
     "integers": (lambda: changed(ln_out__weight=torch.zeros(32, dtype=torch.int8)), "no tensor of reals"),
     "heads": (lambda: changed(blocks__0__att__r_k=torch.zeros(3, 16)), "heads"),
-    "flat embedding": (lambda: changed(emb__weight=torch.zeros(5)), "not whole"),
+    "flat embedding": (lambda: changed(emb__weight=torch.zeros(5)), "a matrix.*is none"),
+    "no width": (
+        lambda: changed(emb__weight=torch.zeros(65_536, 0), blocks__0__att__r_k=torch.zeros(0, 0)),
+        "holds no reals",
+    ),
+    "no number": (lambda: changed(blocks__x__att__w0=torch.zeros(1)), "layers are missing"),
+    "a far layer": (lambda: changed(blocks__99999999__att__w0=torch.zeros(1)), "layers are missing"),
+    "a short name": (lambda: changed(blocks__2=torch.zeros(1)), "missing tensors"),
     "no numbers": (lambda: changed(ln_out__bias=torch.full((32,), torch.nan)), "cannot be trusted.*inf"),
     "vocabulary": (lambda: tiny_tensors(vocabulary=50_277), "another vocabulary.*50277.*65536"),
     "deep embed": (lambda: changed(blocks__0__ffn__s_emb__weight=torch.zeros(2)), "DeepEmbed"),
@@ -299,6 +320,32 @@ def test_damaged_files(tmp_path, folder, damage):
     with pytest.raises(ModelError, match="cannot be read") as caught:
         load_backbone(tmp_path / "m.pth")
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    path = save_tiny(tmp_path_factory.mktemp("small") / "m.pth", tiny_tensors(layers=1, heads=1, vocabulary=8, rank=2))
+    return path, path.read_bytes()
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_any_damage_is_an_error_of_ours_or_none(small, data):
+    path, raw = small
+    wrong = bytearray(raw)
+    for _ in range(data.draw(st.integers(1, 4))):
+        # names, shapes and the zip's directory are at both ends
+        place = data.draw(st.integers(0, 6_000) | st.integers(1, 6_000).map(lambda back: len(raw) - back))
+        wrong[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(wrong)
+    refusal, sizes = "", (16, 1)
+    try:
+        shape = shape_of(read_tensors(path), path)
+        sizes = (shape.width, shape.layers)
+    except ModelError as error:
+        refusal = str(error)
+    assert "\n" not in refusal
+    assert sizes == (16, 1)
 
 
 class Trap:

@@ -12,6 +12,7 @@ from precog.backbones.rwkv7.tokenizer import NUM_TOKENS, WorldTokenizer, load_wo
 from precog.errors import InputError, ModelError
 from precog.text.tokenizer import StreamDecoder, Tokenizer
 
+pytest.importorskip("rwkv", reason="the extra rwkv is not installed")
 PATH = package_folder() / VOCABULARY
 TOKENIZER = load_world_tokenizer(PATH)
 characters = st.characters(exclude_categories=["Cs"])

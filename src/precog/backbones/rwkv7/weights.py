@@ -82,13 +82,20 @@ def shape_of(tensors: Mapping[str, Tensor], path: Path) -> Rwkv7Shape:
         ModelError: it is of another version, or tensors are missing, unknown, of another shape or no reals.
     """
     _check_version(tensors, path)
-    layers = 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("blocks."))
+    numbers = {name.split(".")[1] for name in tensors if name.startswith("blocks.")}
+    layers = len(numbers)
+    if numbers != {str(layer) for layer in range(layers)}:
+        raise ModelError("this RWKV-7 file is not whole: layers are missing", given=path, expected="layers from 0 on")
     try:
         vocabulary, width = tensors["emb.weight"].shape
         heads, head_size = tensors["blocks.0.att.r_k"].shape
-        hidden = tensors["blocks.0.ffn.key.weight"].shape[0]
-    except (KeyError, ValueError) as error:
-        raise ModelError(f"this RWKV-7 file is not whole: {error}", given=path) from error
+        hidden, _ = tensors["blocks.0.ffn.key.weight"].shape
+    except KeyError as error:
+        raise ModelError("this RWKV-7 file has missing tensors", given=path, expected=error.args[0]) from error
+    except ValueError as error:
+        raise ModelError("a matrix of this RWKV-7 file is none", given=path) from error
+    if not width:
+        raise ModelError("this RWKV-7 file holds no reals", given=path)
     if heads * head_size != width:
         given = f"{heads} heads of {head_size}"
         raise ModelError("the heads of this RWKV-7 file do not fit its width", given=given, expected=width)
