@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from precog.backbones.hosted.backbone import HostedBackbone
 from precog.backbones.registry import load_backbone
 from precog.backbones.rwkv7 import library
 from precog.backbones.rwkv7.model import Rwkv7Runtime
-from precog.backbones.rwkv7.tiny import save_tiny, tiny_tensors
+from precog.backbones.rwkv7.tiny import make, tiny_tensors
 from precog.backbones.rwkv7.weights import Rwkv7Shape, read_tensors, shape_of
 from precog.backbones.template import Template
 from precog.errors import ForeignStateError, InputError, ModelError, UsageError
@@ -49,6 +50,11 @@ def runtime(backbone):
     return backbone.runtime
 
 
+def save_tiny(path: Path, tensors: dict[str, torch.Tensor] | None = None) -> Path:
+    torch.save(tiny_tensors() if tensors is None else tensors, path)
+    return path
+
+
 def tokens(count=NUM_TOKENS, seed=0):
     return torch.randint(1, 65_530, (count,), generator=torch.Generator().manual_seed(seed))
 
@@ -79,6 +85,20 @@ def test_reading_on_from_a_state_is_the_package_s_one_pass(runtime, cut):
     assert furthest(lost, judge[cut:]) > 1  # what a state that is not there looks like
 
 
+@pytest.mark.parametrize(("dtype", "strategy"), [(torch.float32, "cpu fp32"), (torch.bfloat16, "cpu bf16")])
+def test_the_package_s_own_loader_finds_the_same(folder, dtype, strategy):
+    ours = load_backbone(folder, dtype=str(dtype).removeprefix("torch.")).runtime
+    with library._prepared():
+        package = import_module("rwkv.model").RWKV_x070(str(folder / "tiny"), strategy)
+    assert package.z.keys() == ours.weights.keys()
+    assert all(torch.equal(tensor, ours.weights[name]) for name, tensor in package.z.items())
+    ids = tokens()
+    scores, _ = package.forward(ids.tolist(), package.generate_zero_state(), True)
+    assert furthest(ours.one_pass(ids), scores) <= (BOUND if dtype == torch.float32 else 0.0625)
+    if dtype == torch.float32:
+        assert furthest(read(ours, ids)[0][0], scores) <= BOUND
+
+
 @settings(max_examples=20)
 @given(parts=st.lists(st.integers(1, 40), min_size=1, max_size=5), seed=st.integers(0, 100))
 def test_reading_splits_anywhere(runtime, parts, seed):
@@ -99,7 +119,7 @@ def test_other_sizes(tmp_path, heads, head_size, layers):
 
 
 def test_a_loop_over_tokens_gives_the_same(runtime, backbone):
-    looped = Rwkv7Runtime(runtime._library, runtime.sizes, runtime.device, runtime.dtype, chunked=False)
+    looped = Rwkv7Runtime(runtime.library, runtime.weights, runtime.sizes, runtime.device, runtime.dtype, chunked=False)
     ids = tokens(100)
     scores, rows = read(runtime, ids)
     expected, expected_rows = read(looped, ids)
@@ -289,7 +309,7 @@ def test_a_first_layer_may_have_what_it_ignores(tmp_path, runtime):
 
 
 def test_the_same_tensors_as_safetensors_are_the_same_model(tmp_path, folder, backbone, runtime):
-    save_file(tiny_tensors(), tmp_path / "tiny.safetensors")
+    make("tiny", tmp_path, 0)
     other = load_backbone(tmp_path)
     assert (other.fingerprint, other.card.name) == (backbone.fingerprint, "tiny")
     ids = tokens()

@@ -8,38 +8,32 @@ import io
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from precog.backbones.rwkv7.weights import Rwkv7Shape
 from precog.errors import ModelError, UsageError
 
 EARLIEST, BEFORE = (0, 8, 28), (0, 8, 33)  # as the extra in pyproject.toml
 VOCABULARY = "rwkv_vocab_v20230424.txt"
 INSTALL = "pip install 'precog-ssm[rwkv]'"
-_STRATEGIES = {torch.float32: "fp32", torch.bfloat16: "bf16"}
+DTYPES = (torch.float32, torch.bfloat16)
 _ENVIRONMENT = {"RWKV_V7_ON": "1", "RWKV_JIT_ON": "1", "RWKV_CUDA_ON": "0"}
-_UNSET = ("RWKV_DE_VERSION", "RWKV_DML_ON", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+_UNSET = ("RWKV_DE_VERSION", "RWKV_DML_ON")
 _LOCK = threading.Lock()  # environment and standard output belong to the whole process
 
 
 @runtime_checkable
 class LibraryModel(Protocol):
-    """What is used of the package's RWKV-7.
-
-    Attributes:
-        z: weights by name, matrices as [inputs, outputs], the embedding normalised.
-    """
-
-    z: dict[str, Tensor]
+    """What is used of the package's RWKV-7."""
 
     def forward(self, idx: list[int], state: list[Tensor], full_output: bool = False) -> tuple[Tensor, list[Tensor]]:
         """Scores and states; the list of states is written over."""
@@ -67,47 +61,44 @@ def package_folder() -> Path:
     return Path(locations[0])
 
 
-def load(path: Path, tensors: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype) -> LibraryModel:
-    """The package's model of a file.
+def model_of(weights: dict[str, Tensor], shape: Rwkv7Shape, dtype: torch.dtype) -> LibraryModel:
+    """The package's model over weights that are at hand: its own loader, which reads a file again, is not asked.
 
     Args:
-        path: the file; one that is no ``.pth`` is copied to one for as long as the package reads it.
-        tensors: what `weights.read_tensors` found there.
-        device: where it computes.
-        dtype: in which dtype.
+        weights: as `weights.prepare` made them.
+        shape: sizes of the model.
+        dtype: of the weights.
 
     Raises:
         ModelError: the package is missing, was not tested, or was imported before without RWKV-7.
         UsageError: it does not compute in this dtype.
     """
     package_folder()
-    if dtype not in _STRATEGIES:
+    if dtype not in DTYPES:
         given = str(dtype).removeprefix("torch.")
         raise UsageError("RWKV-7 is not computed in this dtype", given=given, expected="float32, bfloat16")
-    with _LOCK, _as_pth(path, tensors) as file, _prepared(), torch.no_grad():
+    with _LOCK, _prepared(), torch.no_grad():
         module = import_module("rwkv.model")
         if not hasattr(module, "RWKV_x070"):
             hint = "set RWKV_V7_ON=1 before rwkv is imported"
             raise ModelError("rwkv was imported before without its RWKV-7", hint=hint)
-        model: LibraryModel = module.RWKV_x070(str(file.with_suffix("")), f"{device} {_STRATEGIES[dtype]}")
-    return model
 
+        held = {
+            "z": weights,
+            "n_layer": shape.layers,
+            "n_embd": shape.width,
+            "n_head": shape.heads,
+            "head_size": shape.head_size,
+        }
 
-@contextmanager
-def _as_pth(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[Path]:
-    if path.suffix == ".pth":
-        yield path
-        return
-    with TemporaryDirectory(prefix="precog-rwkv7-", ignore_cleanup_errors=True) as folder:
-        file = Path(folder) / "model.pth"
-        try:
-            torch.save(dict(tensors), file)
-        except (OSError, RuntimeError) as error:
-            hint = "set TMPDIR to a place with more room"
-            raise ModelError(
-                f"an RWKV-7 file cannot be copied for the package: {error}", given=path, hint=hint
-            ) from error
-        yield file
+        def begin(model: torch.jit.ScriptModule) -> None:
+            torch.jit.ScriptModule.__init__(model)
+            model.eval()
+            for name, value in held.items():
+                setattr(model, name, value)
+
+        made: LibraryModel = type("Rwkv7", (module.RWKV_x070,), {"__init__": begin})()
+    return made
 
 
 @contextmanager

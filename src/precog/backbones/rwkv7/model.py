@@ -24,7 +24,8 @@ class Rwkv7Runtime:
     """One RWKV-7 model: a row is the wkv state, [value, key] in every head, then the last inputs of both token shifts.
 
     Args:
-        library: the package's model.
+        library: the package's model over these weights.
+        weights: as `weights.prepare` made them.
         shape: sizes of it.
         device: where its weights are.
         dtype: of its weights and of every product but the recurrence, which is FP32.
@@ -34,6 +35,7 @@ class Rwkv7Runtime:
     def __init__(
         self,
         library: LibraryModel,
+        weights: dict[str, Tensor],
         shape: Rwkv7Shape,
         device: torch.device,
         dtype: torch.dtype,
@@ -42,8 +44,8 @@ class Rwkv7Runtime:
     ) -> None:
         self.device, self.dtype, self.vocab_size, self.chunked = device, dtype, shape.vocabulary, chunked
         self.sizes = shape
-        self._library, self._weights = library, dict(library.z)
-        self._attention = tuple(_below(f"blocks.{layer}.att.", self._weights) for layer in range(shape.layers))
+        self.library, self.weights = library, weights
+        self._attention = tuple(_below(f"blocks.{layer}.att.", weights) for layer in range(shape.layers))
         memory = shape.width * shape.head_size
         self.shape = RowShape(shape.layers, shape.state_reals, window=(memory, shape.state_reals))
 
@@ -71,7 +73,7 @@ class Rwkv7Runtime:
         Returns:
             Scores, and new rows.
         """
-        weights, width = self._weights, self.sizes.width
+        weights, width = self.weights, self.sizes.width
         x = weights["emb.weight"][tokens]
         made, first = [], None
         for layer in range(self.sizes.layers):
@@ -88,7 +90,7 @@ class Rwkv7Runtime:
         return x @ weights["head.weight"], torch.stack(made)
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
-        weights = self._weights
+        weights = self.weights
         return layer_norm(x, (self.sizes.width,), weights[name + ".weight"], weights[name + ".bias"])
 
     def _mix_time(
@@ -127,7 +129,7 @@ class Rwkv7Runtime:
         return ((found + own.flatten(2)) * gate) @ w["output.weight"], state.flatten(1), first
 
     def _mix_channels(self, layer: int, x: Tensor, last: Tensor) -> Tensor:
-        weights, prefix = self._weights, f"blocks.{layer}.ffn."
+        weights, prefix = self.weights, f"blocks.{layer}.ffn."
         inner = (x + (_shifted(x, last) - x) * weights[prefix + "x_k"]) @ weights[prefix + "key.weight"]
         return torch.relu(inner) ** 2 @ weights[prefix + "value.weight"]
 
@@ -142,7 +144,7 @@ class Rwkv7Runtime:
         for _ in range(self.sizes.layers):
             state += [torch.zeros(width, dtype=self.dtype, device=self.device) for _ in range(2)]
             state.insert(-1, torch.zeros(self.sizes.heads, size, size, device=self.device))
-        scores, _ = self._library.forward(tokens.tolist(), state, True)
+        scores, _ = self.library.forward(tokens.tolist(), state, True)
         return scores.view(len(tokens), self.vocab_size)
 
 

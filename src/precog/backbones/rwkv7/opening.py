@@ -11,10 +11,10 @@ import torch
 
 from precog.backbones.card import ModelCard
 from precog.backbones.hosted.backbone import HostedBackbone
-from precog.backbones.rwkv7.library import VOCABULARY, load, package_folder
+from precog.backbones.rwkv7.library import VOCABULARY, model_of, package_folder
 from precog.backbones.rwkv7.model import Rwkv7Runtime
 from precog.backbones.rwkv7.tokenizer import END_ID, load_world_tokenizer
-from precog.backbones.rwkv7.weights import read_tensors, shape_of
+from precog.backbones.rwkv7.weights import prepare, read_tensors, shape_of
 from precog.backbones.template import Template
 from precog.backbones.tenns.checkpoint import weights_digest
 from precog.errors import ModelError
@@ -54,6 +54,7 @@ def open_model(
         chunk_template=CHUNK_TEMPLATE if template.chunk is None else template.chunk,
         question_template=QUESTION_TEMPLATE if template.question is None else template.question,
     )
-    runtime = Rwkv7Runtime(load(path, tensors, device, dtype), shape, device, dtype)
+    weights = prepare(tensors, shape, device, dtype)
+    runtime = Rwkv7Runtime(model_of(weights, shape, dtype), weights, shape, device, dtype)
     config: dict[str, object] = {"head_size": shape.head_size}
     return HostedBackbone(runtime, card, config, tokenizer, start_ids=(END_ID,), encode_mode=encode_mode)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from precog.backbones.rwkv7.opening import VOCABULARY_SIZE
@@ -57,20 +58,8 @@ def tiny_tensors(
     return tensors | norm("ln_out") | {"head.weight": matrix(vocabulary, width)}
 
 
-def save_tiny(path: Path, tensors: dict[str, Tensor] | None = None) -> Path:
-    """Writes tensors, or those of seed 0, as a ``.pth``.
-
-    Args:
-        path: the file.
-        tensors: what it holds.
-
-    Returns:
-        The path.
-    """
-    torch.save(tiny_tensors() if tensors is None else tensors, path)
-    return path
-
-
 def make(name: str, folder: Path, seed: int) -> Path:
-    """Write ``NAME.pth`` of a seed's weights into a folder."""
-    return save_tiny(folder / f"{name}.pth", tiny_tensors(seed))
+    """Write ``NAME.safetensors`` of a seed's weights into a folder."""
+    path = folder / f"{name}.safetensors"
+    save_file(tiny_tensors(seed), path)
+    return path

@@ -12,12 +12,16 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn.functional import layer_norm
 
 from precog.errors import ModelError
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 SAFE_SUFFIX = ".safetensors"
 _VECTORS = ("x_r", "x_w", "x_k", "x_v", "x_a", "x_g", "w0", "a0", "v0", "k_k", "k_a")
+_TRANSPOSED = ("key.weight", "value.weight", "receptance.weight", "output.weight", "head.weight")
+# layer 0 mixes no values of a layer before it: a file may have these, and they are not read
+_IGNORED = ("blocks.0.att.v0", "blocks.0.att.v1", "blocks.0.att.v2")
 _LORAS = "wavg"
 _MOST_NAMED = 3
 
@@ -104,6 +108,30 @@ def shape_of(tensors: Mapping[str, Tensor], path: Path) -> Rwkv7Shape:
     return shape
 
 
+def prepare(
+    tensors: Mapping[str, Tensor], shape: Rwkv7Shape, device: torch.device, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """Copies as the package holds them: matrices as [inputs, outputs], vectors flat, the embedding normalised.
+
+    Args:
+        tensors: of a file, checked by `shape_of`.
+        shape: sizes of the model.
+        device: where to.
+        dtype: in which dtype.
+    """
+    weights = {}
+    for name, tensor in tensors.items():
+        if name.endswith(_TRANSPOSED):
+            tensor = tensor.t()
+        elif tensor.ndim != 2 or name.endswith(".r_k"):
+            tensor = tensor.flatten()
+        weights[name] = torch.empty(tensor.shape, dtype=dtype, device=device).copy_(tensor)
+    norm = weights["blocks.0.ln0.weight"], weights["blocks.0.ln0.bias"]
+    weights["emb.weight"] = layer_norm(weights["emb.weight"], (shape.width,), *norm)
+    weights |= {name: torch.empty(0, dtype=dtype, device=device) for name in _IGNORED}
+    return weights
+
+
 def _check_version(tensors: Iterable[str], path: Path) -> None:
     names = list(tensors)
 
@@ -132,7 +160,7 @@ def _check_version(tensors: Iterable[str], path: Path) -> None:
 
 def _check_tensors(tensors: Mapping[str, Tensor], shape: Rwkv7Shape, path: Path) -> None:
     expected = _expected(tensors, shape)
-    missing = [name for name in expected if name not in tensors and not _optional(name)]
+    missing = [name for name in expected if name not in tensors and name not in _IGNORED]
     if missing:
         raise ModelError("this RWKV-7 file has missing tensors", given=path, expected=_some(missing))
     unknown = sorted(set(tensors) - set(expected))
@@ -142,16 +170,11 @@ def _check_tensors(tensors: Mapping[str, Tensor], shape: Rwkv7Shape, path: Path)
         if tensor.dtype not in DTYPES:
             dtypes = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
             raise ModelError(f"{name} of this RWKV-7 file is no tensor of reals", given=tensor.dtype, expected=dtypes)
-        if _optional(name):
+        if name in _IGNORED:
             continue
         found = tuple(tensor.shape[2:] if tensor.ndim == 3 and tensor.shape[:2] == (1, 1) else tensor.shape)
         if found != expected[name]:
             raise ModelError(f"{name} of this RWKV-7 file has another shape", given=found, expected=expected[name])
-
-
-def _optional(name: str) -> bool:
-    """Layer 0 mixes no values of a layer before it: its v0, v1 and v2 are ignored where a file has them."""
-    return name in {"blocks.0.att.v0", "blocks.0.att.v1", "blocks.0.att.v2"}
 
 
 def _expected(tensors: Mapping[str, Tensor], shape: Rwkv7Shape) -> dict[str, tuple[int, ...]]:
