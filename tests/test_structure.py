@@ -118,7 +118,9 @@ def test_nothing_is_pickled_and_no_network_is_opened(repository: Path) -> None:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
                 called = ast.unparse(node.func)
                 assert called not in ("torch.save", "eval", "exec"), path
-                if called == "torch.load":  # one file reads pickles of others, by the unpickler that builds tensors only
+                if (
+                    called == "torch.load"
+                ):  # one file reads pickles of others, by the unpickler that builds tensors only
                     assert path.parts[-3:] == ("backbones", "rwkv7", "weights.py")
                     assert "weights_only=True" in [ast.unparse(word) for word in node.keywords], path
                 pickled = [word for word in node.keywords if word.arg == "allow_pickle"]
