@@ -32,7 +32,6 @@ from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
 from precog.records import ModelChoice
-from precog.state import LayerSubset
 from precog.store import Record
 from precog.text.question import check_question
 from precog.text.tokenizer import StreamDecoder
@@ -213,7 +212,7 @@ class Asker:
         if options.mode == "inject":
             subset = None
             if options.layers is not None:
-                subset = LayerSubset.parse(options.layers, self.backbone.spec.layers)
+                subset = self.backbone.spec.kept_layers(options.layers)
             states = [self._states.state(record, subset) for record in records]
             opened_sec = time.perf_counter() - loaded
             composed = answer_composed(
