@@ -4,7 +4,8 @@
     output_t = (num_{t−1} + e^{u + k_t} v_t) / (den_{t−1} + e^{u + k_t})
 
 The library loops over tokens and writes into the state it is given. It also halves activations and weights every few
-layers (``rescale_every``), which FP16 needs: undone here, since powers of two change nothing else.
+layers (``rescale_every``) so that FP16 does not overflow. That is undone here: it was no part of training, and it lets
+the ε of the layer norms weigh more.
 """
 
 from collections.abc import Sequence
