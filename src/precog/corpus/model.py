@@ -10,7 +10,7 @@ from precog.store.remedy import reindex_command
 
 
 def open_model(settings: CorpusSettings, choice: ModelChoice) -> Backbone:
-    """The model that was chosen, else the one that made the corpus, else the installed one; with room for its chunks."""
+    """The model that was chosen, else the corpus's, else the installed one; its states have room for the chunks."""
     return fitted(choice.open(settings.model, settings.encode_mode), settings.chunk_tokens)
 
 

@@ -46,9 +46,7 @@ class RowShape:
         if not self.grows:
             return self
         fixed = self.layer_reals or (self.reals,) * self.layers
-        layer_reals = tuple(
-            reals + num_tokens * added for reals, added in zip(fixed, self.token_reals, strict=True)
-        )
+        layer_reals = tuple(reals + num_tokens * added for reals, added in zip(fixed, self.token_reals, strict=True))
         return replace(self, reals=max(layer_reals), layer_reals=layer_reals)
 
 

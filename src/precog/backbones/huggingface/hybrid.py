@@ -27,7 +27,7 @@ class HybridRuntime:
         config: its configuration.
 
     Raises:
-        ModelError: its attention forgets, or rotates keys by the length of the text.
+        ModelError: its attention forgets, or rotates keys by the length of the text, or it is loaded in FP64.
     """
 
     def __init__(self, model: nn.Module, config: PretrainedConfig) -> None:
@@ -35,9 +35,11 @@ class HybridRuntime:
         if rotation.get("rope_type") in _CHANGING_ROTATIONS:
             expected = "keys that do not change when the text goes on"
             raise ModelError("this model's rotation of keys is not supported", given=rotation, expected=expected)
+        weights = next(model.parameters())
+        if weights.dtype == torch.float64:
+            raise ModelError("the library cannot mix experts in float64", given=config.model_type, expected="float32")
         mend(model)
         self._model, self._config = model, config
-        weights = next(model.parameters())
         self.device, self.dtype = weights.device, weights.dtype
         self.vocab_size = int(config.vocab_size)
         self._layers = layer_parts(model, config, self.device)
@@ -77,21 +79,17 @@ class HybridRuntime:
             given, expected = f"{rows.shape[2]} reals", f"{needed} for {max(num_tokens)} tokens"
             raise StateError("a state is too short for the tokens it has read", given=given, expected=expected)
         reals = max(rows.shape[2], self.shape.with_room(max(num_tokens) + length).reals)
+        if len(set(num_tokens)) == 1:
+            return self._pass(tokens, rows, num_tokens[0], reals, every=every)
         made = torch.zeros(*rows.shape[:2], reals, device=rows.device)
         scores = torch.zeros(len(num_tokens), length if every else 1, self.vocab_size, device=self.device)
         for count in sorted(set(num_tokens)):
             members = [row for row, read in enumerate(num_tokens) if read == count]
-            index = torch.tensor(members, device=rows.device)
-            found, cache = self._pass(tokens[members], rows[:, index], count, every=every)
-            scores[members] = found.float()
-            part = torch.zeros(rows.shape[0], len(members), reals, device=rows.device)
-            for number, layer in enumerate(self._layers):
-                layer.write(cache, part[number])
-            made[:, index] = part
+            scores[members], made[:, members] = self._pass(tokens[members], rows[:, members], count, reals, every=every)
         return scores, made
 
-    def _pass(self, tokens: Tensor, rows: Tensor, count: int, *, every: bool) -> tuple[Tensor, DynamicCache]:
-        """One pass of rows that have all read ``count`` tokens, on a cache of its own."""
+    def _pass(self, tokens: Tensor, rows: Tensor, count: int, reals: int, *, every: bool) -> tuple[Tensor, Tensor]:
+        """One pass of rows that have all read ``count`` tokens, on a cache of its own, into rows of ``reals``."""
         cache = DynamicCache(config=self._config)
         if count:
             for number, layer in enumerate(self._layers):
@@ -104,7 +102,10 @@ class HybridRuntime:
             use_cache=True,
             logits_to_keep=0 if every else 1,
         )
-        return said.logits, cache
+        made = torch.zeros(*rows.shape[:2], reals, device=rows.device)
+        for number, layer in enumerate(self._layers):
+            layer.write(cache, made[number])
+        return said.logits.float(), made
 
     @torch.no_grad()
     def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:

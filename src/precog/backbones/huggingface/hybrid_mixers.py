@@ -3,28 +3,33 @@
 Two mixers do. Jamba's starts its scan from nothing whenever it reads more than one token. The Mamba-2 mixers keep
 their time steps Δ within bounds when they read many tokens, but not when they read one. What mends them is a pure
 function of its arguments: it keeps nothing, and what the library computes without any cache stays its own.
+
+Mixers are of classes that have nothing in common but the names of their weights, hence ``Any``.
 """
 
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import DynamicCache
 
+from precog.backbones.huggingface.mamba import read_mixer
+
 
 def mend(model: nn.Module) -> None:
     """Make every mixer of a model read on from a state as it reads in one pass."""
     for module in model.modules():
         if type(module).__name__ == "JambaMambaMixer":
-            module.forward = partial(_read_jamba, module, module.forward)  # type: ignore[method-assign]  # of this one
+            module.forward = partial(_read_jamba, module, module.forward)
         elif hasattr(module, "time_step_limit") and hasattr(module, "dt_bias") and hasattr(module, "in_proj"):
             _bound_time_steps(module)
 
 
-def _bound_time_steps(mixer: nn.Module) -> None:
+def _bound_time_steps(mixer: Any) -> None:
     """Bound what Δ is the softplus of, so that a single step cannot leave the bounds either.
 
     The last columns of the input projection are what Δ is made of: Δ = softplus(factor · column + bias), and a pass
@@ -55,7 +60,7 @@ def _softplus_inverse(value: float) -> float:
 
 
 def _read_jamba(
-    mixer: nn.Module,
+    mixer: Any,
     stock: Callable[..., Tensor],
     hidden_states: Float[Tensor, "B T d"],
     cache: DynamicCache | None = None,
@@ -66,46 +71,8 @@ def _read_jamba(
     start = None if cache is None else cache.get_recurrent_state(mixer.layer_idx, state_idx=0)
     if cache is None or start is None or hidden_states.shape[1] == 1:
         return stock(hidden_states, cache=cache, attention_mask=attention_mask, **kwargs)
-    length = hidden_states.shape[1]
-    inputs, gate = mixer.in_proj(hidden_states).transpose(1, 2).chunk(2, dim=1)
-    seen = cache.update_conv_state(inputs, mixer.layer_idx, conv_kernel_size=mixer.conv_kernel_size)
-    window = seen[..., -(length + mixer.conv_kernel_size - 1) :]
-    weight, bias = mixer.conv1d.weight, mixer.conv1d.bias
-    inputs = mixer.act(nn.functional.conv1d(window, weight, bias, groups=weight.shape[0]))
-    sizes = [mixer.time_step_rank, mixer.ssm_state_size, mixer.ssm_state_size]
-    ranks, into, out = mixer.x_proj(inputs.transpose(1, 2)).split(sizes, dim=-1)
-    steps = mixer.dt_proj(mixer.dt_layernorm(ranks)).float()
-    outputs, end = scan_from(
-        start.float(),
-        inputs.transpose(1, 2).float(),
-        nn.functional.softplus(steps),
-        -mixer.A_log.float().exp(),
-        mixer.b_layernorm(into).float(),
-        mixer.c_layernorm(out).float(),
-    )
-    outputs = outputs + inputs.transpose(1, 2).float() * mixer.D.float()
+    window = cache.get_conv_state(mixer.layer_idx, state_idx=0)[..., 1:]  # the oldest has left the kernel
+    said, end, leaving = read_mixer(mixer, hidden_states, start.float(), window.transpose(1, 2))
+    cache.update_conv_state(leaving.transpose(1, 2), mixer.layer_idx)
     cache.update_recurrent_state(end.to(start.dtype), mixer.layer_idx)
-    outputs = outputs * nn.functional.silu(gate.transpose(1, 2).float())
-    mixed: Tensor = mixer.out_proj(outputs.to(hidden_states.dtype))
-    return mixed
-
-
-def scan_from(
-    state: Float[Tensor, "B d N"],
-    inputs: Float[Tensor, "B T d"],
-    steps: Float[Tensor, "B T d"],
-    decay: Float[Tensor, "d N"],
-    into: Float[Tensor, "B T N"],
-    out: Float[Tensor, "B T N"],
-) -> tuple[Float[Tensor, "B T d"], Float[Tensor, "B d N"]]:
-    """h_t = exp(Δ_t A) h_{t−1} + Δ_t B_t x_t and y_t = C_t h_t from a given h (Mamba, section 3.2).
-
-    Returns:
-        y, and the last h.
-    """
-    outputs = []
-    for t in range(inputs.shape[1]):
-        kept = (steps[:, t, :, None] * decay).exp()
-        state = kept * state + (steps[:, t] * inputs[:, t])[..., None] * into[:, t, None]
-        outputs.append((state * out[:, t, None]).sum(-1))
-    return torch.stack(outputs, dim=1), state
+    return said

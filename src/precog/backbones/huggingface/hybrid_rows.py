@@ -80,7 +80,7 @@ class LayerParts:
         if self.token_reals and num_tokens:
             read = row[:, start : start + num_tokens * self.token_reals]
             read = read.reshape(-1, num_tokens, self.token_reals).to(self.dtype, copy=True)
-            keys, values = read.split([prod(self.keys), prod(self.values)], dim=2)
+            keys, values = torch.split(read, [prod(self.keys), prod(self.values)], dim=2)
             cache.update(self._heads(keys, self.keys), self._heads(values, self.values), self.layer)
 
     def _heads(self, flat: Tensor, shape: tuple[int, int]) -> Tensor:
