@@ -57,7 +57,9 @@ class _FeedForward:
     def of(cls, block: nn.Module) -> "_FeedForward":
         own = part(block, "feed_forward")
         modules = (part(own, name) for name in ("key", "value", "receptance"))
-        return cls(part(block, "ln2"), *modules, weight_of(own, "time_mix_key"), weight_of(own, "time_mix_receptance"))
+        return cls(
+            part(block, "ln2"), *modules, weight_of(own, "time_mix_key"), weight_of(own, "time_mix_receptance")
+        )
 
 
 class RwkvRuntime(CausalModel):
