@@ -64,20 +64,20 @@ def channel_scan(
         pieces = _pieces(length, initial.numel(), x.device.type)
     size = length // pieces
     even = size * pieces
-    first = (x[:, :even], dt[:, :even], write[:, :even], read[:, :even])
-    cut = [part.reshape(rows * pieces, size, -1) for part in first]
+    cut = tuple(part[:, :even].reshape(rows * pieces, size, -1) for part in (x, dt, write, read))
     starts = initial
     if pieces > 1:
-        local = _walk(*cut, a, initial.new_zeros(rows * pieces, *initial.shape[1:]), None)
-        starts = _carry(local.unflatten(0, (rows, pieces)), cut[1].sum(1).unflatten(0, (rows, pieces)), a, initial)
+        local = _walk(cut, a, initial.new_zeros(rows * pieces, *initial.shape[1:]), None)
+        passed = cut[1].sum(1).reshape(rows, pieces, channels)
+        starts = _carry(local.reshape(rows, pieces, *initial.shape[1:]), passed, a, initial)
     readouts = torch.empty_like(x[:, :even]).reshape(rows * pieces, size, channels)
-    ends = _walk(*cut, a, starts.clone(), readouts)
-    state = ends.unflatten(0, (rows, pieces))[:, -1]
+    ends = _walk(cut, a, starts.clone(), readouts)
+    state = ends.reshape(rows, pieces, *initial.shape[1:])[:, -1]
     readouts = readouts.reshape(rows, even, channels)
     if even == length:
         return readouts, state
     rest = torch.empty_like(x[:, even:])
-    state = _walk(x[:, even:], dt[:, even:], write[:, even:], read[:, even:], a, state.clone(), rest)
+    state = _walk((x[:, even:], dt[:, even:], write[:, even:], read[:, even:]), a, state.clone(), rest)
     return torch.cat((readouts, rest), dim=1), state
 
 
@@ -87,10 +87,9 @@ def _pieces(length: int, state_reals: int, device: str) -> int:
     return max(1, min(math.isqrt(length), most))
 
 
-def _walk(
-    x: Tensor, dt: Tensor, write: Tensor, read: Tensor, a: Tensor, state: Tensor, readouts: Tensor | None
-) -> Tensor:
+def _walk(tokens: tuple[Tensor, ...], a: Tensor, state: Tensor, readouts: Tensor | None) -> Tensor:
     """The state at the end of every piece, in place of where it began; what is read on the way where wanted."""
+    x, dt, write, read = tokens
     written = dt * x
     decay, drive = torch.empty_like(state), torch.empty_like(state)
     for t in range(x.shape[1]):

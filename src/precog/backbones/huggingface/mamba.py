@@ -62,11 +62,10 @@ class MambaRuntime:
         return head(backbone.norm_f(hidden).to(head.weight.dtype)), made
 
     def _mix(self, mixer: Any, hidden: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
-        state, window = row.split([self._inner * self._coordinates, self._delay * self._inner], dim=1)
-        entering = window.unflatten(1, (self._delay, self._inner)).to(hidden.dtype)
-        mixed, final, leaving = read_mixer(
-            mixer, hidden, state.unflatten(1, (self._inner, self._coordinates)), entering
-        )
+        start, end = self.shape.window
+        state = row[:, :start].reshape(-1, self._inner, self._coordinates)
+        window = row[:, start:end].reshape(-1, self._delay, self._inner).to(hidden.dtype)
+        mixed, final, leaving = read_mixer(mixer, hidden, state, window)
         return mixed, torch.cat((final.flatten(1), leaving.flatten(1).float()), dim=1)
 
     @torch.no_grad()
