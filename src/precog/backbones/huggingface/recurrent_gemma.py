@@ -1,6 +1,6 @@
 """RecurrentGemma, read on from rows over the library's weights: gated linear units and attention over a window.
 
-    h_t = a_t h_{t−1} + √(1 − a_t²) i_t x_t,    a_t = exp(−8 r_t softplus(λ));    the first token of a text is not scaled
+    h_t = a_t h_{t−1} + √(1 − a_t²) i_t x_t,    a_t = exp(−8 r_t softplus(λ)),    h_1 = i_1 x_1
 
 The library keeps these states on its modules, where the requests of two threads meet, and forgets the convolution's
 inputs when it reads several tokens from a state. Here everything is in the row, the window of attention included:
@@ -48,13 +48,17 @@ class _Recurrence:
 
     @classmethod
     def of(cls, block: nn.Module) -> "_Recurrence":
-        modules = (part(block, name) for name in ("linear_y", "act_fn", "linear_x", "linear_out", "conv_1d"))
         unit = part(block, "rg_lru")
-        gates = (
-            (weight_of(unit, f"{name}_gate_weight"), weight_of(unit, f"{name}_gate_bias"))
-            for name in ("input", "recurrent")
+        return cls(
+            branch=part(block, "linear_y"),
+            activation=part(block, "act_fn"),
+            inputs=part(block, "linear_x"),
+            output=part(block, "linear_out"),
+            conv=part(block, "conv_1d"),
+            decay=weight_of(unit, "recurrent_param"),
+            input_gate=(weight_of(unit, "input_gate_weight"), weight_of(unit, "input_gate_bias")),
+            decay_gate=(weight_of(unit, "recurrent_gate_weight"), weight_of(unit, "recurrent_gate_bias")),
         )
-        return cls(*modules, weight_of(unit, "recurrent_param"), *gates)
 
     @property
     def window(self) -> tuple[int, int]:
@@ -82,9 +86,16 @@ class _Attention:
 
     @classmethod
     def of(cls, block: nn.Module, config: PretrainedConfig) -> "_Attention":
-        modules = (part(block, name) for name in ("q_proj", "k_proj", "v_proj", "o_proj", "rotary_emb"))
-        heads, key_heads = int(config.num_attention_heads), int(config.num_key_value_heads)
-        return cls(*modules, heads, key_heads, int(config.attention_window_size) - 1)
+        return cls(
+            query=part(block, "q_proj"),
+            key=part(block, "k_proj"),
+            value=part(block, "v_proj"),
+            output=part(block, "o_proj"),
+            rotary=part(block, "rotary_emb"),
+            heads=int(config.num_attention_heads),
+            key_heads=int(config.num_key_value_heads),
+            before=int(config.attention_window_size) - 1,
+        )
 
     @property
     def head_dim(self) -> int:
@@ -129,8 +140,8 @@ class RecurrentGemmaRuntime(CausalModel):
         with self._judging:
             scores = super().one_pass(tokens)
             for mixer in self._stateful:
-                mixer.conv1d_state = None
-                part(mixer, "rg_lru").recurrent_states = None
+                mixer.__dict__["conv1d_state"] = None
+                part(mixer, "rg_lru").__dict__["recurrent_states"] = None
             return scores
 
     @torch.no_grad()
@@ -178,7 +189,7 @@ def _recur(layer: _Recurrence, x: Tensor, row: Tensor, known: Bool[Tensor, " B"]
 
 
 def _gate(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    blocks = x.unflatten(-1, (weight.shape[0], weight.shape[1]))
+    blocks = x.view(*x.shape[:-1], weight.shape[0], weight.shape[1])
     return (torch.einsum("bthi,hij->bthj", blocks, weight) + bias).flatten(2).sigmoid()
 
 
