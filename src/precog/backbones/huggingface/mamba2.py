@@ -37,9 +37,17 @@ class _Layer:
     @classmethod
     def of(cls, block: nn.Module) -> "_Layer":
         mixer = part(block, "mixer")
-        names = ("in_proj", "conv1d", "act", "norm", "out_proj")
-        weights = (weight_of(mixer, name) for name in ("dt_bias", "A_log", "D"))
-        return cls(part(block, "norm"), *(part(mixer, name) for name in names), *weights)
+        return cls(
+            norm=part(block, "norm"),
+            in_proj=part(mixer, "in_proj"),
+            conv=part(mixer, "conv1d"),
+            activation=part(mixer, "act"),
+            gated_norm=part(mixer, "norm"),
+            out_proj=part(mixer, "out_proj"),
+            dt_bias=weight_of(mixer, "dt_bias"),
+            a_log=weight_of(mixer, "A_log"),
+            skip=weight_of(mixer, "D"),
+        )
 
 
 class Mamba2Runtime(CausalModel):

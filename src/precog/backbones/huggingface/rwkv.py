@@ -39,9 +39,18 @@ class _Attention:
     @classmethod
     def of(cls, block: nn.Module) -> "_Attention":
         own = part(block, "attention")
-        names = ("time_decay", "time_first", "time_mix_key", "time_mix_value", "time_mix_receptance")
-        modules = (part(own, name) for name in ("key", "value", "receptance", "output"))
-        return cls(part(block, "ln1"), *modules, *(weight_of(own, name) for name in names))
+        return cls(
+            norm=part(block, "ln1"),
+            key=part(own, "key"),
+            value=part(own, "value"),
+            receptance=part(own, "receptance"),
+            output=part(own, "output"),
+            decay=weight_of(own, "time_decay"),
+            first=weight_of(own, "time_first"),
+            mix_key=weight_of(own, "time_mix_key"),
+            mix_value=weight_of(own, "time_mix_value"),
+            mix_receptance=weight_of(own, "time_mix_receptance"),
+        )
 
 
 @dataclass(frozen=True)
@@ -56,9 +65,13 @@ class _FeedForward:
     @classmethod
     def of(cls, block: nn.Module) -> "_FeedForward":
         own = part(block, "feed_forward")
-        modules = (part(own, name) for name in ("key", "value", "receptance"))
         return cls(
-            part(block, "ln2"), *modules, weight_of(own, "time_mix_key"), weight_of(own, "time_mix_receptance")
+            norm=part(block, "ln2"),
+            key=part(own, "key"),
+            value=part(own, "value"),
+            receptance=part(own, "receptance"),
+            mix_key=weight_of(own, "time_mix_key"),
+            mix_receptance=weight_of(own, "time_mix_receptance"),
         )
 
 
@@ -152,8 +165,9 @@ def _attend(
 def _feed(layer: _FeedForward, x: Tensor, last: Tensor) -> Tensor:
     before = _shifted(x, last)
     key = layer.key(_mixed(x, before, layer.mix_key)).relu().square()
-    receptance: Tensor = layer.receptance(_mixed(x, before, layer.mix_receptance)).sigmoid()
-    return receptance * layer.value(key)
+    receptance = layer.receptance(_mixed(x, before, layer.mix_receptance)).sigmoid()
+    fed: Tensor = receptance * layer.value(key)
+    return fed
 
 
 def weighted_values(

@@ -41,13 +41,13 @@ class _Layer:
         projections = ("qkv_opreact",) if fused else ("q", "k", "v", "ogate_preact")
         gates = ("ifgate_preact",) if fused else ("igate_preact", "fgate_preact")
         return cls(
-            part(block, "norm_mlstm"),
-            tuple(part(own, name) for name in projections),
-            tuple(part(own, name) for name in gates),
-            part(own, "multihead_norm"),
-            part(own, "out_proj"),
-            part(block, "norm_ffn"),
-            part(block, "ffn"),
+            norm=part(block, "norm_mlstm"),
+            projections=tuple(part(own, name) for name in projections),
+            gates=tuple(part(own, name) for name in gates),
+            head_norm=part(own, "multihead_norm"),
+            output=part(own, "out_proj"),
+            feed_forward_norm=part(block, "norm_ffn"),
+            feed_forward=part(block, "ffn"),
         )
 
 
@@ -87,7 +87,7 @@ class XlstmRuntime(CausalModel):
         return torch.zeros(self.shape.layers, self.shape.reals)
 
     def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:
-        """As of every model; the library's BF16 mixes with its FP32 gates only where kernels cast what they are given."""
+        """As of every model; under autocast at BF16, where the library would multiply BF16 by FP32 and fail."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.dtype == torch.bfloat16):
             return super().one_pass(tokens)
 
@@ -114,11 +114,11 @@ class XlstmRuntime(CausalModel):
     def _mix(self, layer: _Layer, x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         batch, length, _ = x.shape
         projected = torch.cat([projection(x) for projection in layer.projections], dim=-1)
-        *inputs, out_gate = projected.split((self._keys, self._keys, self._values, self._values), dim=-1)
+        *inputs, out_gate = torch.split(projected, (self._keys, self._keys, self._values, self._values), dim=-1)
         query, key, value = (each.float().view(batch, length, self._heads, -1).transpose(1, 2) for each in inputs)
         gates = _capped(torch.cat([gate(x) for gate in layer.gates], dim=-1), self._gate_cap)
-        write, keep = gates.float().transpose(1, 2).split(self._heads, dim=1)
-        matrix, vector, top = row.split(self._sizes, dim=-1)
+        write, keep = torch.split(gates.float().transpose(1, 2), self._heads, dim=1)
+        matrix, vector, top = torch.split(row, self._sizes, dim=-1)
         memory = (
             matrix.view(batch, self._heads, key.shape[-1], value.shape[-1]),
             vector.view(batch, self._heads, key.shape[-1]),
