@@ -12,7 +12,7 @@ from transformers import DynamicCache, PretrainedConfig
 
 from precog.backbones.hosted.runtime import RowShape
 from precog.backbones.huggingface.hybrid_mixers import mend
-from precog.backbones.huggingface.hybrid_rows import layer_parts
+from precog.backbones.huggingface.hybrid_rows import cache_argument, layer_parts
 from precog.errors import ModelError, StateError
 
 _CHANGING_ROTATIONS = ("dynamic", "longrope")  # a token's rotation depends on how long the text will be
@@ -40,6 +40,7 @@ class HybridRuntime:
             raise ModelError("the library cannot mix experts in float64", given=config.model_type, expected="float32")
         mend(model)
         self._model, self._config = model, config
+        self._cache_argument = cache_argument(model)
         self.device, self.dtype = weights.device, weights.dtype
         self.vocab_size = int(config.vocab_size)
         self._layers = layer_parts(model, config, self.device)
@@ -98,9 +99,9 @@ class HybridRuntime:
         said = self._model(
             input_ids=tokens.to(self.device),
             position_ids=positions[None].expand(tokens.shape[0], -1),
-            cache=cache,
             use_cache=True,
             logits_to_keep=0 if every else 1,
+            **{self._cache_argument: cache},
         )
         made = torch.zeros(*rows.shape[:2], reals, device=rows.device)
         for number, layer in enumerate(self._layers):

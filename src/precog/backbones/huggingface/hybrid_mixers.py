@@ -63,15 +63,15 @@ def _read_jamba(
     mixer: Any,
     stock: Callable[..., Tensor],
     hidden_states: Float[Tensor, "B T d"],
-    cache: DynamicCache | None = None,
-    attention_mask: Tensor | None = None,
-    **kwargs: object,
+    **asked: object,
 ) -> Float[Tensor, "B T d"]:
     """Jamba's mixer from any state: many tokens at once, whatever was read before them."""
-    start = None if cache is None else cache.get_recurrent_state(mixer.layer_idx, state_idx=0)
-    if cache is None or start is None or hidden_states.shape[1] == 1:
-        return stock(hidden_states, cache=cache, attention_mask=attention_mask, **kwargs)
-    window = cache.get_conv_state(mixer.layer_idx, state_idx=0)[..., 1:]  # the oldest has left the kernel
+    cache = next((value for value in asked.values() if isinstance(value, DynamicCache)), None)
+    kept = None if cache is None else cache.layers[mixer.layer_idx]
+    if cache is None or kept is None or not kept.has_previous_state[0] or hidden_states.shape[1] == 1:
+        return stock(hidden_states, **asked)
+    start = kept.recurrent_states[0]
+    window = kept.conv_states[0][..., 1:]  # the oldest has left the kernel
     said, end, leaving = read_mixer(mixer, hidden_states, start.float(), window.transpose(1, 2))
     cache.update_conv_state(leaving.transpose(1, 2), mixer.layer_idx)
     cache.update_recurrent_state(end.to(start.dtype), mixer.layer_idx)

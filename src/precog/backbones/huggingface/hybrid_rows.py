@@ -5,6 +5,7 @@ token by token, oldest first. So a row with room for more tokens is the same row
 """
 
 from dataclasses import dataclass
+from inspect import signature
 from math import prod
 
 import torch
@@ -104,6 +105,11 @@ class LayerParts:
             start += piece.shape[1]
 
 
+def cache_argument(model: nn.Module) -> str:
+    """What the library calls the cache that a model is to read on from: renamed in release 5.24."""
+    return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
+
+
 @torch.no_grad()
 def layer_parts(model: nn.Module, config: PretrainedConfig, device: torch.device) -> tuple[LayerParts, ...]:
     """What each layer that keeps a state keeps, found by letting the model read two tokens.
@@ -112,7 +118,8 @@ def layer_parts(model: nn.Module, config: PretrainedConfig, device: torch.device
         ModelError: the model keeps a sliding window of keys, or nothing, or something that is not known here.
     """
     cache = DynamicCache(config=config)
-    model(input_ids=torch.zeros(1, 2, dtype=torch.int64, device=device), cache=cache, use_cache=True)
+    tokens = torch.zeros(1, 2, dtype=torch.int64, device=device)
+    model(input_ids=tokens, use_cache=True, **{cache_argument(model): cache})
     found = []
     for number, layer in enumerate(cache.layers):
         if getattr(layer, "is_sliding", False):
