@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from transformers import Lfm2Config, Lfm2ForCausalLM
 
 from precog.backbones.card import ModelCard
 from precog.backbones.hosted.backbone import HostedBackbone, fitted
@@ -56,10 +57,18 @@ def runtime_of(name: str, **asked: int) -> HybridRuntime:
     return HybridRuntime(model, model.config)
 
 
-def backbone_of(name: str, *, encode_mode: str = "once", start_ids: tuple[int, ...] = (256,)) -> HostedBackbone:
+def backbone_of(
+    name: str,
+    *,
+    runtime: HybridRuntime | None = None,
+    encode_mode: str = "once",
+    start_ids: tuple[int, ...] = (256,),
+) -> HostedBackbone:
     tokenizer = ByteTokenizer()
     card = ModelCard(f"tiny {name}", tokenizer.sha256, "a" * 64, backbone=f"huggingface:{name}", boundary_id=256)
-    return HostedBackbone(runtime_of(name), card, {}, tokenizer, start_ids=start_ids, encode_mode=encode_mode)
+    return HostedBackbone(
+        runtime or runtime_of(name), card, {}, tokenizer, start_ids=start_ids, encode_mode=encode_mode
+    )
 
 
 @pytest.fixture(scope="module", params=HYBRIDS)
@@ -202,6 +211,21 @@ def test_what_is_not_supported_is_refused() -> None:
     model.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     with pytest.raises(ModelError, match="rotation of keys"):
         HybridRuntime(model, model.config)
+    for kinds, message in ((["full_attention"] * 2, "no recurrent state"), (["conv"] * 2, "has no attention")):
+        config = Lfm2Config(
+            **{
+                **SIZES["lfm2"],
+                "num_hidden_layers": 2,
+                "layer_types": kinds,
+                "vocab_size": 64,
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+            }
+        )
+        with pytest.raises(ModelError, match=message):
+            HybridRuntime(Lfm2ForCausalLM(config), config)
     with pytest.raises(ModelError, match="no such hybrid"):
         tiny_hybrid("llama")
 
@@ -212,6 +236,17 @@ def test_every_hybrid_is_trusted_as_a_backbone(name: str) -> None:
     assert made.spec.grows
     assert not made.spec.averages
     assert made.spec.capacity == 1 + 256  # <s> and the longest chunk unless told otherwise
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_every_hybrid_is_trusted_on_a_gpu(name: str) -> None:
+    model = tiny_hybrid(name, vocab_size=VOCABULARY).to("cuda")
+    made = check_restored(backbone_of(name, runtime=HybridRuntime(model, model.config)))
+    question, (state,) = [70, 71, 72], made.encode_chunks([[65] * 20])
+    assert state.recurrent.device.type == "cpu"
+    assert torch.equal(made.prefill(question, state)[1], made.prefill(question, state)[1])
 
 
 def test_capacity_changes_sizes_and_nothing_else(backbone: HostedBackbone) -> None:
