@@ -206,7 +206,7 @@ class HostedBackbone:
         """
         return self.read(batch, torch.tensor([[token] for token in tokens]))
 
-    def logits(self, hidden: Float[Tensor, "*any V"]) -> Float[Tensor, "*any V"]:
+    def logits(self, hidden: Float[Tensor, "*any V"]) -> Float[Tensor, "*any v"]:
         """FP32 scores of every token of the tokenizer, in main memory; what else the model scores is never a token."""
         scores = hidden.float().cpu()
         return scores[..., : self.tokenizer.vocab_size]
