@@ -65,6 +65,7 @@ class HostedBackbone:
             scaled=shape.scaled,
             averages=shape.averages,
         )
+        self._start_ids = list(start_ids)
         self._empty = self._begin(start_ids)
 
     def _begin(self, start_ids: Sequence[int]) -> State:
@@ -159,6 +160,12 @@ class HostedBackbone:
         start = self.open([self._empty if state is None else state])
         batch, scores = self._read(start, torch.tensor([list(token_ids)]), every=True)
         return batch.row(0), self.logits(scores[0])
+
+    @torch.no_grad()
+    def judge(self, token_ids: Sequence[int]) -> Float[Tensor, "T V"]:
+        """Scores after every token of a text by the library's own pass over it, which knows nothing of states."""
+        ids = torch.tensor([*self._start_ids, *token_ids], device=self.device)
+        return self.logits(self.runtime.one_pass(ids)[len(self._start_ids) :])
 
     @torch.no_grad()
     def read(self, batch: StateBatch, tokens: Int64[Tensor, "B T"]) -> tuple[StateBatch, Float[Tensor, "B V"]]:
