@@ -1,25 +1,12 @@
 """Which architectures of transformers have a recurrent state that can be stored, and who reads on from it."""
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
 
-from torch import nn
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from precog.backbones.hosted.runtime import Runtime
-from precog.errors import ModelError
 
-
-class RuntimeMaker(Protocol):
-    """Makes a runtime of a loaded causal language model, in eval mode on its device, and its configuration."""
-
-    def __call__(self, model: nn.Module, config: PretrainedConfig) -> Runtime:
-        """The runtime."""
-        ...
-
-
-# model_type → module of this package and class in it
+# model_type → module of this package and class in it, made from a loaded causal language model and its configuration
 FAMILIES: dict[str, tuple[str, str]] = {
     "mamba": ("mamba", "MambaRuntime"),
     "falcon_mamba": ("mamba", "MambaRuntime"),
@@ -39,26 +26,13 @@ FAMILIES: dict[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Family:
-    """One architecture.
+def runtime_of(model: PreTrainedModel, config: PretrainedConfig) -> Runtime:
+    """The model as a function of states; of the adapters, only its own is imported.
 
-    Attributes:
-        model_type: as ``config.json`` names it.
-        make: makes its runtime.
+    Args:
+        model: a causal language model in eval mode, on its device.
+        config: its configuration, of a ``model_type`` of the table.
     """
-
-    model_type: str
-    make: RuntimeMaker
-
-
-def family_of(model_type: str) -> Family:
-    """The adapter of an architecture; only its own module is imported.
-
-    Raises:
-        ModelError: there is none.
-    """
-    if model_type not in FAMILIES:
-        raise ModelError("this architecture is not supported", given=model_type, expected=", ".join(sorted(FAMILIES)))
-    module, name = FAMILIES[model_type]
-    return Family(model_type, getattr(import_module(f"precog.backbones.huggingface.{module}"), name))
+    module, name = FAMILIES[config.model_type]
+    made: Runtime = getattr(import_module(f"precog.backbones.huggingface.{module}"), name)(model, config)
+    return made
