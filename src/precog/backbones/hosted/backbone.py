@@ -196,6 +196,12 @@ class HostedBackbone:
         return batch.row(0), self.logits(scores[0])
 
     @torch.no_grad()
+    def judge(self, token_ids: Sequence[int]) -> Float[Tensor, "T V"]:
+        """Scores after every token of a text by the library's own pass over it, which knows nothing of states."""
+        ids = torch.tensor([*self._start_ids, *token_ids], device=self.device)
+        return self.logits(self.runtime.one_pass(ids)[len(self._start_ids) :])
+
+    @torch.no_grad()
     def read(self, batch: StateBatch, tokens: Int64[Tensor, "B T"]) -> tuple[StateBatch, Float[Tensor, "B V"]]:
         """Read a segment in every row.
 
@@ -241,7 +247,7 @@ class HostedBackbone:
         """
         return self.read(batch, torch.tensor([[token] for token in tokens]))
 
-    def logits(self, hidden: Float[Tensor, "*any V"]) -> Float[Tensor, "*any V"]:
+    def logits(self, hidden: Float[Tensor, "*any V"]) -> Float[Tensor, "*any v"]:
         """FP32 scores of every token of the tokenizer, in main memory; what else the model scores is never a token."""
         scores = hidden.float().cpu()
         return scores[..., : self.tokenizer.vocab_size]

@@ -6,7 +6,7 @@ would fill it with random numbers and go on.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -109,7 +109,7 @@ class Folder:
         Raises:
             ModelError: tensors are missing, damaged or of another shape than the configuration says.
         """
-        with _quiet():
+        with quiet():
             try:
                 config = AutoConfig.from_pretrained(self.path, local_files_only=True, trust_remote_code=False)
                 model, report = AutoModelForCausalLM.from_pretrained(
@@ -128,7 +128,7 @@ class Folder:
         loaded: PreTrainedModel = model.to(device).eval().requires_grad_(False)
         return loaded
 
-    def _check_complete(self, report: dict[str, list[object]]) -> None:
+    def _check_complete(self, report: Mapping[str, Collection[object]]) -> None:
         """Refuses a model of which the library made up a part."""
         shapes = sorted(str(entry[0]) for entry in report["mismatched_keys"] if isinstance(entry, tuple))
         missing = sorted(str(key) for key in report["missing_keys"] if str(key) not in shapes)
@@ -200,7 +200,7 @@ def _read_object(path: Path) -> dict[str, Json]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the library's bars and remarks: what matters of them is an error here."""
     library_logging.set_verbosity_error()
     shown = library_logging.is_progress_bar_enabled()

@@ -114,11 +114,11 @@ class XlstmRuntime(CausalModel):
     def _mix(self, layer: _Layer, x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         batch, length, _ = x.shape
         projected = torch.cat([projection(x) for projection in layer.projections], dim=-1)
-        *inputs, out_gate = torch.split(projected, (self._keys, self._keys, self._values, self._values), dim=-1)
+        *inputs, out_gate = torch.split(projected, [self._keys, self._keys, self._values, self._values], dim=-1)
         query, key, value = (each.float().view(batch, length, self._heads, -1).transpose(1, 2) for each in inputs)
         gates = _capped(torch.cat([gate(x) for gate in layer.gates], dim=-1), self._gate_cap)
         write, keep = torch.split(gates.float().transpose(1, 2), self._heads, dim=1)
-        matrix, vector, top = torch.split(row, self._sizes, dim=-1)
+        matrix, vector, top = torch.split(row, list(self._sizes), dim=-1)
         memory = (
             matrix.view(batch, self._heads, key.shape[-1], value.shape[-1]),
             vector.view(batch, self._heads, key.shape[-1]),
