@@ -28,7 +28,12 @@ def ask(
     corpus: options.Corpus = None,
     model: options.Model = None,
     mode: Annotated[
-        str, typer.Option(metavar="inject|in-context|none", help="Where the context comes from.")
+        str,
+        typer.Option(
+            metavar="auto|inject|resume|in-context|none",
+            help="How the context comes into the model: stored states are injected; resume injects the longest text's "
+            "and reads the others; in-context reads them all; auto takes the quickest way to the same context.",
+        ),
     ] = "inject",
     top_k: Annotated[int, typer.Option(metavar="N", help="Chunks retrieved and cited.")] = 3,
     inject: Annotated[
@@ -99,6 +104,7 @@ def ask(
         encoder=settings.encoder,
         retrieval=settings.retrieval,
         started_sec=STARTED_SEC,
+        home=settings.home,
     ) as asker:
         if question is not None:
             _answer(asker, question, how, as_json)
@@ -168,6 +174,8 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)
         exactly = "exact" if mixture.exact else "approximate"
         out.print(f"[dim]{len(mixture.weights)} contexts, {mixture.rule} ({weights}), {exactly}[/]")
+    if answer.plan is not None and how.mode == "auto":
+        out.print(f"[dim]{answer.plan.way}: {shown(answer.plan.reason)}[/]")
     times = answer.timings
     parts = [f"{name} {human_seconds(value)}" for name, value in _breakdown(answer) if value]
     out.print(

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reindex": ("precog.cli.reindex:reindex", "Read the stored text again with a new model or encoder."),
     "chat": ("precog.cli.chat:chat", "Talk to a memory, with or without a corpus."),
     "memory": ("precog.cli.memory:app", "Remember, recall and forget what was said."),
+    "conform": ("precog.cli.conform:conform_command", "Show whether the states of a model can be trusted."),
     "models": ("precog.cli.models:models", "List the installed models."),
     "eval": ("precog.cli.eval:app", "Measure answers on a data set."),
     "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from precog.corpus.search import Found
 from precog.engine.modes import Answer, Mode
+from precog.plan import Plan
 from precog.store import Chunk
 
 NOT_FOUND = "not found in these documents"
@@ -125,6 +126,7 @@ class CorpusAnswer:
         mask_bytes: bytes that grounding touched.
         mask_sec: time it took.
         timings: where the time went.
+        plan: how the texts came into the model, and why; None where there were none.
     """
 
     text: str
@@ -139,6 +141,7 @@ class CorpusAnswer:
     mask_bytes: int = 0
     mask_sec: float = 0.0
     timings: Timings = field(default_factory=Timings)
+    plan: Plan | None = None
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -153,6 +156,7 @@ class CorpusAnswer:
             "abstained": self.abstained,
             "tokens_processed": self.tokens_processed,
             "mask": {"bytes": self.mask_bytes, "sec": round(self.mask_sec, 6)},
+            "plan": None if self.plan is None else self.plan.to_json(),
             "timings_sec": self.timings.to_json(),
         }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from precog.backbones.protocol import Backbone
+from precog.config import resolve
 from precog.corpus.answer import (
     NOT_FOUND,
     Citation,
@@ -21,24 +22,23 @@ from precog.corpus.answer import (
     characters_of,
     decoding_times,
 )
+from precog.corpus.context import Planner, Text, injected, longest_of
 from precog.corpus.model import open_model, state_reader
 from precog.corpus.search import Found, Searcher, SearchResult
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.grounded import GroundedSettings
-from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_none
 from precog.engine.sampling import Sampling
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
+from precog.plan import Plan
 from precog.records import ModelChoice
-from precog.state import LayerSubset
-from precog.store import Record
 from precog.text.question import check_question
 from precog.text.tokenizer import StreamDecoder
 
 OnText = Callable[[str], None]
-MODES = ("inject", "in-context", "none")
+MODES = ("auto", "inject", "resume", "in-context", "none")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class AskOptions:
     """How a question is answered.
 
     Attributes:
-        mode: ``inject`` a stored state, read the text ``in-context``, or use ``none``.
+        mode: ``inject`` stored states, ``resume`` from the longest text's state and read the others, read all of them
+            ``in-context``, or use ``none``; ``auto`` is the quickest way to the same context on this machine.
         top_k: chunks that are retrieved and cited.
         inject: states of the best of them that are composed, or texts that are read.
         compose: rule of composition: ``mean``, ``concat``, ``permute``, ``mix`` or ``replay``.
@@ -111,6 +112,7 @@ class Asker:
         encoder: str | None = None,
         retrieval: Retrieval = "hybrid",
         started_sec: float | None = None,
+        home: Path | None = None,
     ) -> None:
         """Opens both.
 
@@ -120,6 +122,7 @@ class Asker:
             encoder: where the sentence encoder is; None for the corpus's own.
             retrieval: by meaning, by words, or both.
             started_sec: ``time.perf_counter()`` when the user began to wait.
+            home: where it is kept how fast this machine is; the home folder of the settings when None.
 
         Raises:
             CorpusError, ModelError, EncoderError: a part is missing or damaged.
@@ -127,6 +130,7 @@ class Asker:
         """
         started = time.perf_counter() if started_sec is None else started_sec
         choice = model or ModelChoice()
+        self._home = resolve().home if home is None else home
         self.searcher: Searcher | None = None
         if corpus is None:
             self.backbone: Backbone = choice.load("once")
@@ -201,48 +205,70 @@ class Asker:
         if not result.found:
             return self._nothing_retrieved(options, timings)
         members = result.found[: options.inject]
+        store = self.searcher.store
+        texts = [Text(found, store, self._states, self.backbone) for found in members]
+        plan = self._plan(texts, options)
+        rule = "replay" if plan.way == "resume" else options.compose
         begun = time.perf_counter()
-        self.searcher.store.prefetch([found.chunk.id for found in members[1:]])
-        records = [self.searcher.store.read_state(found.chunk) for found in members]
-        loaded = time.perf_counter()
-        timings = replace(timings, load=loaded - begun)
+        loaded = injected(texts, plan.way, rule)
+        store.prefetch([text.found.chunk.id for text in loaded[1:]])
+        for text in loaded:
+            text.record  # noqa: B018  # read and checked here, so that its time is told apart
+        timings = replace(timings, load=time.perf_counter() - begun)
         settings = _free_settings(options) if options.free else self._grounded_settings(options)
-        sources = [] if options.free else [_source(record) for record in records]
         # a grounded answer is shown when it is known whether it is confident enough; a free one streams
         on_token = self._stream(on_text) if options.free else None
-        if options.mode == "inject":
+        sources = [] if options.free else [text.source() for text in texts]
+        segment = question_segment(self.backbone, question)
+        if plan.way == "in-context":
+            mixture = Mixture("read", True, tuple(1.0 for _ in members))
+            answer = answer_in_context(
+                self.backbone,
+                [text.token_ids for text in reversed(texts)],  # what was read last is remembered best
+                segment,
+                sources=sources,
+                settings=settings,
+                on_token=on_token,
+            )
+        else:
+            opening = time.perf_counter()
             subset = None
             if options.layers is not None:
-                subset = LayerSubset.parse(options.layers, self.backbone.spec.layers)
-            states = [self._states.state(record, subset) for record in records]
-            opened_sec = time.perf_counter() - loaded
+                subset = self.backbone.spec.kept_layers(options.layers)
+            if rule == "replay":  # one state is injected; the others stand for themselves
+                states = [longest_of(texts).state(subset)] * len(texts)
+            else:
+                states = [text.state(subset) for text in texts]
+            opened_sec = time.perf_counter() - opening
             composed = answer_composed(
                 self.backbone,
                 states,
                 [found.hit.score for found in members],
-                question_segment(self.backbone, question),
-                how=Composing(options.compose, options.compose_temperature, options.compose_renorm),
-                chunks=[record.token_ids.tolist() for record in records] if options.compose == "replay" else (),
+                segment,
+                how=Composing(rule, options.compose_temperature, options.compose_renorm),
+                chunks=[text.token_ids for text in texts] if rule == "replay" else (),
                 sources=sources,
                 settings=settings,
                 on_token=on_token,
             )
             exact = composed.exact and (subset is None or subset.is_all)
-            mixture = Mixture(options.compose, exact, composed.weights)
+            mixture = Mixture(rule, exact, composed.weights)
             timings = replace(timings, inject=opened_sec + composed.compose_sec)
-            answer = composed.answer
-        else:
-            mixture = Mixture("read", True, tuple(1.0 for _ in members))
-            order = records[::-1]  # the best one last: what was read last is remembered best
-            answer = answer_in_context(
-                self.backbone,
-                [record.token_ids.tolist() for record in order],
-                question_segment(self.backbone, question),
-                sources=sources,
-                settings=settings,
-                on_token=on_token,
-            )
-        return self._finish(answer, result, members, mixture, options, timings, on_text)
+            again = [longest_of(texts)] if rule == "replay" else texts
+            reread = sum(len(text.token_ids) for text in again if not text.is_stored)
+            answer = replace(composed.answer, tokens_processed=composed.answer.tokens_processed + reread)
+        done = self._finish(answer, result, members, mixture, options, timings, on_text)
+        return replace(done, plan=plan)
+
+    def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
+        """How the texts come into the model: as asked, or the quickest way to the same context."""
+        assert self.searcher is not None
+        if options.mode != "auto":
+            return Plan(options.mode, "asked for", {})
+        if options.layers is not None:
+            return Plan("inject", "some layers alone were asked for", {})
+        planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
+        return planner.plan(texts, options.compose)
 
     def _finish(
         self,
@@ -319,10 +345,6 @@ class Asker:
             return None
         decoder = StreamDecoder(self.backbone.tokenizer)
         return lambda token_id: on_text(decoder.push(token_id))
-
-
-def _source(record: Record) -> Source:
-    return Source.of(record.token_ids, record.suffix_array if len(record.suffix_array) else None)
 
 
 def _free_settings(options: AskOptions) -> FreeSettings:

@@ -106,6 +106,8 @@ def _fill(
 ) -> None:
     states = CopiedStates(old) if backbone is None else ReadStates(backbone, settings)
     total = old.size().num_tokens
+    if backbone is not None and backbone.spec.grows:
+        progress.growing(new.layout.state_bytes, backbone.spec.capacity)
     progress.start(total)
     with UnitWriter(new, states, encoder) as writer:
         for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):

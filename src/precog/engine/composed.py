@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from precog.backbones.gates import decay_of
+from precog.backbones.gates import FadingBackbone, decay_of
 from precog.backbones.protocol import Backbone
 from precog.engine.grounded import GroundedSettings
 from precog.engine.mask import Source
@@ -23,6 +23,13 @@ RULES = (*STATE_RULES, "mix", "replay")
 # trained on single ones a quarter of its F1 or more, while mixing at T = 0.1 was never below the best chunk alone;
 # T = 1 reproduces the paper's weights
 DEFAULT_RULE, DEFAULT_TEMPERATURE = "mix", 0.1
+
+
+def rules_of(backbone: Backbone) -> tuple[str, ...]:
+    """The rules that a model's states allow: averaging where it means something, fading where its rates are known."""
+    needs_rates = ("concat", "permute") if not isinstance(backbone, FadingBackbone) else ()
+    averaged = STATE_RULES if not backbone.spec.averages else ()
+    return tuple(rule for rule in RULES if rule not in needs_rates and rule not in averaged)
 
 
 @dataclass(frozen=True)

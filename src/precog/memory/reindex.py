@@ -13,7 +13,7 @@ from precog.memory.consolidate import folded, last_state
 from precog.memory.deposit import keep_states, states_along, units
 from precog.memory.domains import OTHERS
 from precog.memory.made_with import settings_of, stored
-from precog.memory.opened import OpenMemory
+from precog.memory.opened import OpenMemory, check_remembers
 from precog.memory.prototypes import mean_key
 from precog.memory.recall import refresh_index
 from precog.records import ModelChoice
@@ -67,6 +67,7 @@ def reindex(
     with MemoryStore.open(folder, write=True, wait_sec=30.0, allow_damaged=True) as store:
         old = settings_of(store)
         backbone = model.open(old.model, "once")
+        check_remembers(backbone)
         named = encoder or (old.encoder or None)
         loaded = load_encoder(named)
         settings = replace(

@@ -61,23 +61,11 @@ class StateReader:
             decay_time=record.tau,
             encoding_dtype=self._dtype,
         )
-        if layers is None or layers.is_all:
-            return state
-        recurrent = state.recurrent
-        left_out = [layer for layer in range(layers.num_layers) if layer not in layers.indices]
-        recurrent[left_out] = 0
-        return State.adopt(
-            recurrent,
-            tail=state.tail,
-            num_tokens=state.num_tokens,
-            fingerprint=state.fingerprint,
-            decay_time=state.decay_time,
-            encoding_dtype=state.encoding_dtype,
-        )
+        return _only(state, layers)
 
-    def kept(self, state: State) -> State:
+    def kept(self, state: State, layers: LayerSubset | None = None) -> State:
         """A state as it comes back from a record: rounded by the codec, layers that are not kept zero."""
-        return self._codec.decode(
+        back = self._codec.decode(
             self.encode(state),
             self._spec,
             self._layers,
@@ -85,3 +73,20 @@ class StateReader:
             decay_time=state.decay_time.numpy(),
             encoding_dtype=self._dtype,
         )
+        return _only(back, layers)
+
+
+def _only(state: State, layers: LayerSubset | None) -> State:
+    """The state with all other layers zero."""
+    if layers is None or layers.is_all:
+        return state
+    recurrent = state.recurrent
+    recurrent[[layer for layer in range(layers.num_layers) if layer not in layers.indices]] = 0
+    return State.adopt(
+        recurrent,
+        tail=state.tail,
+        num_tokens=state.num_tokens,
+        fingerprint=state.fingerprint,
+        decay_time=state.decay_time,
+        encoding_dtype=state.encoding_dtype,
+    )

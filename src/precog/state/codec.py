@@ -60,7 +60,7 @@ class Codec(ABC):
         if state.is_live and not spec.carries_tail:
             hint = "store State.at_boundary(): exact for every continuation that opens a new segment"
             raise StateError("a live state is not stored", given=state, expected="a boundary state", hint=hint)
-        state.check(spec)
+        state.check(spec, stored=True)
         reals = state.recurrent
         if spec.carries_tail:
             tail = state.tail

@@ -96,6 +96,11 @@ class Chunk:
     location: Location
     content_hash: bytes
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether its state is on the disk; not where a budget made it give way."""
+        return self.location.segment >= 0
+
 
 @dataclass(frozen=True)
 class ChunkKeys:

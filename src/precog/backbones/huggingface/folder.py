@@ -6,7 +6,7 @@ would fill it with random numbers and go on.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -128,7 +128,7 @@ class Folder:
         loaded: PreTrainedModel = model.to(device).eval().requires_grad_(False)
         return loaded
 
-    def _check_complete(self, report: dict[str, list[object]]) -> None:
+    def _check_complete(self, report: Mapping[str, Collection[object]]) -> None:
         """Refuses a model of which the library made up a part."""
         shapes = sorted(str(entry[0]) for entry in report["mismatched_keys"] if isinstance(entry, tuple))
         missing = sorted(str(key) for key in report["missing_keys"] if str(key) not in shapes)

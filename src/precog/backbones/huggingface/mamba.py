@@ -63,8 +63,8 @@ class MambaRuntime:
 
     def _mix(self, mixer: Any, hidden: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         start, end = self.shape.window
-        state = row[:, :start].reshape(-1, self._inner, self._coordinates)
-        window = row[:, start:end].reshape(-1, self._delay, self._inner).to(hidden.dtype)
+        state = row[:, :start].reshape(len(row), self._inner, self._coordinates)
+        window = row[:, start:end].reshape(len(row), self._delay, self._inner).to(hidden.dtype)
         mixed, final, leaving = read_mixer(mixer, hidden, state, window)
         return mixed, torch.cat((final.flatten(1), leaving.flatten(1).float()), dim=1)
 

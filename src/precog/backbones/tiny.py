@@ -1,0 +1,45 @@
+"""Tiny models with random weights, of every architecture, made on the spot: what `precog conform --tiny` looks at."""
+
+from importlib import import_module
+from pathlib import Path
+
+from precog.errors import UsageError
+
+TRANSFORMERS = (
+    "mamba",
+    "falcon_mamba",
+    "mamba2",
+    "rwkv",
+    "xlstm",
+    "recurrent_gemma",
+    "jamba",
+    "bamba",
+    "falcon_h1",
+    "zamba2",
+    "nemotron_h",
+    "granitemoehybrid",
+    "qwen3_next",
+    "olmo_hybrid",
+    "lfm2",
+)
+NAMES = ("tenns", *TRANSFORMERS, "rwkv7", "gguf")
+
+
+def make_tiny(name: str, folder: Path, seed: int = 0) -> Path:
+    """Write a tiny model of an architecture: the path to open it by.
+
+    Args:
+        name: one of `NAMES`.
+        folder: where; made if it does not exist.
+        seed: of its weights.
+
+    Raises:
+        UsageError: unknown architecture.
+        ModelError: the library that runs it is not installed.
+    """
+    if name not in NAMES:
+        raise UsageError("--tiny: no such architecture", given=name, expected=", ".join(("all", *NAMES)))
+    folder.mkdir(parents=True, exist_ok=True)
+    room = "huggingface" if name in TRANSFORMERS else name
+    made: Path = import_module(f"precog.backbones.{room}.tiny").make(name, folder, seed)
+    return made

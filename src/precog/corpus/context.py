@@ -1,0 +1,138 @@
+"""How the texts an answer needs come into the model: from stored states, by reading them again, or by a bit of both.
+
+A state that is not stored any more, because the corpus has a budget, is made again from the text and rounded as its
+record was: the answer is the same, it only takes longer.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from precog.backbones.protocol import Backbone
+from precog.corpus.search import Found
+from precog.corpus.settings import CorpusSettings
+from precog.engine.mask import Source
+from precog.plan import Need, Plan, choose
+from precog.plan.probe import disk_speed, model_speed
+from precog.records import StateReader
+from precog.state import LayerSubset, State
+from precog.store import CorpusStore, Record
+
+_SAMPLES = 8  # records read to learn how fast the disk is
+
+
+class Text:
+    """One retrieved chunk, its record read only when somebody looks at it.
+
+    Args:
+        found: the chunk.
+        store: the corpus.
+        states: the way from its records to states.
+        backbone: the model.
+    """
+
+    def __init__(self, found: Found, store: CorpusStore, states: StateReader, backbone: Backbone) -> None:
+        self.found = found
+        self._store, self._states, self._backbone = store, states, backbone
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its state is on the disk."""
+        return self.found.chunk.is_stored
+
+    @cached_property
+    def record(self) -> Record:
+        """Its record, checked.
+
+        Raises:
+            DamagedStateError: it is not what was written.
+        """
+        return self._store.read_state(self.found.chunk)
+
+    @cached_property
+    def token_ids(self) -> list[int]:
+        """What its state has read: from the record if that is there already, else from the text."""
+        if "record" in self.__dict__:
+            ids: list[int] = self.record.token_ids.tolist()
+            return ids
+        info = self.found.chunk.info
+        return self._backbone.tokenizer.encode(info.context + info.text)
+
+    def source(self) -> Source:
+        """What a grounded answer may be taken from."""
+        if "record" in self.__dict__:
+            suffixes = self.record.suffix_array
+            return Source.of(self.record.token_ids, suffixes if len(suffixes) else None)
+        return Source.of(self.token_ids)
+
+    def state(self, layers: LayerSubset | None = None) -> State:
+        """Its state as its record gives it back; read again where it is not stored."""
+        if self.is_stored:
+            return self._states.state(self.record, layers)
+        [state] = self._backbone.encode_chunks([self.token_ids])
+        return self._states.kept(state, layers)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Chooses between loading and reading, from what was measured on this machine.
+
+    Attributes:
+        backbone: the model.
+        store: the corpus.
+        settings: of the corpus.
+        home: where measurements are kept.
+    """
+
+    backbone: Backbone
+    store: CorpusStore
+    settings: CorpusSettings
+    home: Path
+
+    def plan(self, texts: Sequence[Text], rule: str) -> Plan:
+        """The quickest way to the context that was asked for.
+
+        One text is the same context whether injected or read. Several are only where the rule reads them one after
+        the other (``replay``); every other rule needs their states.
+        """
+        ways = ("inject", "in-context") if len(texts) == 1 else ("resume", "in-context")
+        if len(texts) > 1 and rule != "replay":
+            return Plan("inject", f"{rule} needs the state of every text", {})
+        needs = [self._need(text) for text in texts]
+        speed = model_speed(self.backbone, self.settings.codec, self.home)
+        disk = disk_speed(self.store.path, self._read_some, self.home)
+        return choose(needs, speed, disk, ways)
+
+    def _need(self, text: Text) -> Need:
+        tokens = text.found.chunk.num_tokens
+        if not text.is_stored:
+            return Need(tokens, 0, 0)
+        return Need(tokens, self.store.layout.state_bytes, self.store.layout.record_bytes)
+
+    def _read_some(self) -> list[tuple[int, float]]:
+        """Bytes and seconds of a few records, no matter whether the system holds them in memory already."""
+        ids = list(self.store.visible_chunk_ids())
+        drawn = random.Random(0).sample(ids, min(_SAMPLES, len(ids)))
+        found = []
+        for chunk in self.store.chunks(drawn).values():
+            if chunk.is_stored:
+                started = time.perf_counter()
+                self.store.read_state(chunk)
+                found.append((self.store.layout.record_bytes, time.perf_counter() - started))
+        return found
+
+
+def injected(texts: Sequence[Text], way: str, rule: str) -> list[Text]:
+    """The texts whose records are loaded: none to read them, the longest alone to read on from it, else all stored."""
+    if way == "in-context":
+        return []
+    wanted = [longest_of(texts)] if rule == "replay" else list(texts)
+    return [text for text in wanted if text.is_stored]
+
+
+def longest_of(texts: Sequence[Text]) -> Text:
+    """The text that `replay` starts from; of equals the first."""
+    return max(texts, key=lambda text: text.found.chunk.num_tokens)
