@@ -1,6 +1,7 @@
 """Laws of every runtime: where a text is cut, and what else is read meanwhile, changes no score."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 import torch
@@ -84,7 +85,7 @@ class RuntimeLaws:
         def law(cuts, seed):
             ids = text(runtime, 70, seed)
             rows, parts, edges = empty(runtime), [], [0, *sorted(cuts), 70]
-            for start, end in zip(edges, edges[1:], strict=False):
+            for start, end in pairwise(edges):
                 scores, rows = read(runtime, ids[start:end], rows, start)
                 parts.append(scores[0])
             assert (torch.cat(parts) - runtime.one_pass(ids)).abs().max() <= BOUND
