@@ -14,6 +14,7 @@ from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
+from precog.errors import ModelError
 from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
 
@@ -67,6 +68,9 @@ class CopiedStates:
     def _put(self, take: Take) -> PutState:
         assert take.copy_of is not None
         record = self._store.read_state(take.copy_of)
+        if tuple(record.token_ids.tolist()) != take.chunk.token_ids:
+            hint = "say where the model is that made it, or another one: --model DIR"
+            raise ModelError("the tokenizer of this corpus is not here", given=take.chunk.document, hint=hint)
 
         def put(batch: Batch) -> int:
             suffixes = record.suffix_array if len(record.suffix_array) else None

@@ -28,6 +28,11 @@ class CausalModel:
         self.device = weight.device
         self.dtype = weight.dtype
 
+    @property
+    def num_parameters(self) -> int:
+        """Weights, tied ones once."""
+        return sum(weight.numel() for weight in self._model.parameters())
+
     def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:
         """Scores of the library's own forward pass over a text, from nothing and without any cache: the judge."""
         with torch.no_grad():

@@ -109,7 +109,7 @@ class Folder:
         Raises:
             ModelError: tensors are missing, damaged or of another shape than the configuration says.
         """
-        with _quiet():
+        with quiet():
             try:
                 config = AutoConfig.from_pretrained(self.path, local_files_only=True, trust_remote_code=False)
                 model, report = AutoModelForCausalLM.from_pretrained(
@@ -200,7 +200,7 @@ def _read_object(path: Path) -> dict[str, Json]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the library's bars and remarks: what matters of them is an error here."""
     library_logging.set_verbosity_error()
     shown = library_logging.is_progress_bar_enabled()

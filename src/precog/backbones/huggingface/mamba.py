@@ -16,10 +16,11 @@ from torch.nn.functional import conv1d, linear, softplus
 from transformers import PretrainedConfig, PreTrainedModel
 
 from precog.backbones.hosted.runtime import RowShape
+from precog.backbones.huggingface.causal import CausalModel
 from precog.ops.channel import channel_scan
 
 
-class MambaRuntime:
+class MambaRuntime(CausalModel):
     """A Mamba-1 model (arXiv 2312.00752) of the library, Falcon-Mamba's RMS norms of Δ, B and C included.
 
     Args:
@@ -28,14 +29,11 @@ class MambaRuntime:
     """
 
     def __init__(self, model: PreTrainedModel, config: PretrainedConfig) -> None:
-        self._model = model
+        super().__init__(model)
+        self._backbone: Any = model.backbone
         self._inner, self._coordinates = int(config.intermediate_size), int(config.state_size)
         self._delay = int(config.conv_kernel) - 1
         self._wide_residual = bool(config.residual_in_fp32)
-        weight = model.get_input_embeddings().weight
-        self.device: torch.device = weight.device
-        self.dtype: torch.dtype = weight.dtype
-        self.vocab_size = int(config.vocab_size)
         reals = self._inner * self._coordinates
         end = reals + self._delay * self._inner
         self.shape = RowShape(layers=int(config.num_hidden_layers), reals=end, window=(reals, end))
@@ -49,17 +47,15 @@ class MambaRuntime:
         self, tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "L B S"], num_tokens: Sequence[int], *, every: bool
     ) -> tuple[Float[Tensor, "B n V"], Float[Tensor, "L B S"]]:
         """Read tokens from rows in one pass; see `Runtime`."""
-        backbone = self._model.backbone
-        hidden = backbone.embeddings(tokens)
+        hidden = self._backbone.embeddings(tokens)
         made = torch.empty_like(rows)
-        for layer, block in enumerate(backbone.layers):
+        for layer, block in enumerate(self._backbone.layers):
             normed = block.norm(hidden.to(block.norm.weight.dtype))
             mixed, made[layer] = self._mix(block.mixer, normed, rows[layer])
             hidden = (hidden.float() if self._wide_residual and hidden.dtype.itemsize < 4 else hidden) + mixed
         if not every:
             hidden = hidden[:, -1:]
-        head = self._model.lm_head
-        return head(backbone.norm_f(hidden).to(head.weight.dtype)), made
+        return self._scores(self._backbone.norm_f(hidden)), made
 
     def _mix(self, mixer: Any, hidden: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
         start, end = self.shape.window
@@ -67,12 +63,6 @@ class MambaRuntime:
         window = row[:, start:end].reshape(len(row), self._delay, self._inner).to(hidden.dtype)
         mixed, final, leaving = read_mixer(mixer, hidden, state, window)
         return mixed, torch.cat((final.flatten(1), leaving.flatten(1).float()), dim=1)
-
-    @torch.no_grad()
-    def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:
-        """The library's own pass over a text, without any cache."""
-        scores: Tensor = self._model(tokens[None], use_cache=False).logits[0]
-        return scores
 
 
 def read_mixer(
