@@ -1,5 +1,6 @@
 """Hybrids of transformers: rows that grow with keys and values, and read on as one pass of the library reads."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from precog.backbones.hosted.restore import check_restored
 from precog.backbones.huggingface import hybrid
 from precog.backbones.huggingface.hybrid import HybridRuntime
 from precog.backbones.huggingface.hybrid_tiny import SIZES, tiny_hybrid
+from precog.backbones.registry import load_backbone
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.corpus.report import Silent
@@ -236,6 +238,15 @@ def test_every_hybrid_is_trusted_as_a_backbone(name: str) -> None:
     assert made.spec.grows
     assert not made.spec.averages
     assert made.spec.capacity == 1 + 256  # <s> and the longest chunk unless told otherwise
+
+
+def test_a_folder_opens_and_another_weight_is_another_model(folder_of: Callable[..., Path]) -> None:
+    opened = [
+        load_backbone(folder_of(tiny_hybrid("zamba2", vocab_size=384, seed=seed), name=f"seed-{seed}"))
+        for seed in (0, 0, 1)
+    ]
+    assert opened[0].spec.grows
+    assert opened[0].fingerprint == opened[1].fingerprint != opened[2].fingerprint
 
 
 @pytest.mark.gpu
