@@ -152,6 +152,25 @@ def load_backbone(
     return TennsBackbone(network, card, tokenizer, encode_mode=encode_mode, device=place, dtype=compute)
 
 
+def load_tokenizer(model: str | os.PathLike[str] | None = None) -> Tokenizer:
+    """The tokenizer of a model, without its weights where its family can; Mistral-7B's where the model is gone.
+
+    Raises:
+        ModelError: the model's files are damaged, or its library is missing.
+    """
+    try:
+        kind, path = kind_of(find_model(model))
+    except ModelError:
+        return load_mistral_tokenizer()
+    if kind == "tenns":
+        return load_mistral_tokenizer()
+    opening = import_module(f"precog.backbones.{kind}.opening")
+    if hasattr(opening, "open_tokenizer"):
+        found: Tokenizer = opening.open_tokenizer(path)
+        return found
+    return _open_hosted(kind, path, "once", torch.device("cpu"), torch.float32, None).tokenizer
+
+
 def with_template(card: ModelCard, template: Template) -> ModelCard:
     """A card with other text around chunks and questions."""
     return replace(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from precog.backbones.hosted.backbone import HostedBackbone
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone, model_config
 from precog.backbones.tenns.backbone import TennsBackbone
@@ -100,11 +101,25 @@ def network_of(backbone: Backbone) -> TennsModel:
     return backbone.model
 
 
+def num_parameters(backbone: Backbone) -> int:
+    """Weights, tied ones once; 0 where another library runs the model and does not tell."""
+    if isinstance(backbone, HostedBackbone):
+        return int(getattr(backbone.runtime, "num_parameters", 0))
+    return network_of(backbone).num_parameters()
+
+
+def flops_per_token(backbone: Backbone) -> int:
+    """Floating-point operations of reading one token; twice the weights for a model that another library runs."""
+    if isinstance(backbone, HostedBackbone):
+        return 2 * num_parameters(backbone)
+    return network_of(backbone).flops_per_token()
+
+
 def subject_of(backbone: Backbone, codec: str = "fp16") -> Subject:
     """What a result says about the model."""
     return Subject(
         name=backbone.card.name,
-        parameters=network_of(backbone).num_parameters(),
+        parameters=num_parameters(backbone),
         dtype=backbone.encoding_dtype,
         device=str(backbone.device),
         state_bytes=codec_named(codec).encoded_bytes(backbone.spec),

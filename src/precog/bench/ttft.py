@@ -16,7 +16,7 @@ from precog.bench.ceilings import measure_ceilings
 from precog.bench.filling import add_facts, create_store, fill, temporary_room
 from precog.bench.harness import Rounds, interleave
 from precog.bench.machine import Machine
-from precog.bench.model import network_of, subject_of
+from precog.bench.model import flops_per_token, subject_of
 from precog.bench.raw import RawReader
 from precog.bench.reading import PASS_TOKENS, Reading
 from precog.bench.result import Ratio, Result, Value, finite
@@ -131,7 +131,7 @@ def bench_ttft(
             **ceilings.to_json(),
             "pread_sec": short["pread"].median,
             "crc_sec": short["crc"].median,
-            "prefill_flops_per_token": network_of(backbone).flops_per_token(),
+            "prefill_flops_per_token": flops_per_token(backbone),
         },
         machine=machine,
         subject=subject_of(backbone),

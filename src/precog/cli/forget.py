@@ -8,8 +8,9 @@ from precog.cli import options
 from precog.cli.output import human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
+from precog.corpus.corpus import settings_of
 from precog.corpus.forget import forget_document
-from precog.text.tokenizer import load_mistral_tokenizer
+from precog.store import CorpusStore
 
 
 def forget(
@@ -18,9 +19,13 @@ def forget(
     as_json: options.Json = False,
 ) -> int:
     """Remove a document and prove that no byte of it is left."""
+    from precog.backbones.registry import load_tokenizer
+
     settings = resolve({"corpus": corpus})
+    with CorpusStore.open(settings.corpus_folder) as store:
+        tokenizer = load_tokenizer(settings_of(store).model)
     with Counting("searching") as bar:
-        report = forget_document(settings.corpus_folder, document, load_mistral_tokenizer(), bar.show)
+        report = forget_document(settings.corpus_folder, document, tokenizer, bar.show)
     if as_json:
         print_json(report.to_json())
     else:

@@ -127,6 +127,11 @@ class IndexProgress(Bar):
             speed="",
         )
 
+    def growing(self, state_bytes: int, room_tokens: int) -> None:
+        """What each chunk will take, before the first is read."""
+        room = f"keys and values of attention of up to {room_tokens:,} tokens included"
+        err.print(f"each state will take {human_bytes(state_bytes)}, {room}")
+
     def start(self, total_bytes: int) -> None:
         """All sources are known."""
         self._bar.reset(self._task, total=max(1, total_bytes))

@@ -31,6 +31,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
                 "record_bytes": layout.record_bytes,
                 "state_bytes": layout.state_bytes,
                 "state_budget_bytes": budget_bytes,
+                "state_room_tokens": layout.note.get("room_tokens"),
                 "settings": made_with.to_json(),
                 "model_chunk_tokens": own_chunk_tokens,
                 "fingerprint": fingerprint,
@@ -45,6 +46,9 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     if own_chunk_tokens not in (None, made_with.chunk_tokens):
         strategy += f"; its model's own length is {own_chunk_tokens}"
     kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
+    room_tokens = layout.note.get("room_tokens")
+    if room_tokens:
+        kept += f"; with keys and values of attention of up to {room_tokens} tokens"
     parts = f"text {human_bytes(size.text_bytes)}, keys {human_bytes(size.key_bytes)}"
     states = f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"
     if budget_bytes is not None:

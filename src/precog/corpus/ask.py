@@ -34,7 +34,6 @@ from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
 from precog.plan import Plan
 from precog.records import ModelChoice
-from precog.state import LayerSubset
 from precog.text.question import check_question
 from precog.text.tokenizer import StreamDecoder
 
@@ -235,7 +234,7 @@ class Asker:
             opening = time.perf_counter()
             subset = None
             if options.layers is not None:
-                subset = LayerSubset.parse(options.layers, self.backbone.spec.layers)
+                subset = self.backbone.spec.kept_layers(options.layers)
             if rule == "replay":  # one state is injected; the others stand for themselves
                 states = [longest_of(texts).state(subset)] * len(texts)
             else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precog.backbones.card import MOST_CHUNK_TOKENS
+from precog.backbones.hosted.backbone import fitted
 from precog.backbones.protocol import Backbone
 from precog.corpus.corpus import open_encoder, settings_of
 from precog.corpus.ingest import Ingest
@@ -101,6 +102,9 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     backbone = request.model.load(str(wanted.get("encode_mode", "once")))
     wanted.setdefault("chunk_tokens", backbone.card.chunk_tokens or DEFAULT_CHUNK_TOKENS)
     _check_overlap(wanted)
+    chunk_tokens = wanted["chunk_tokens"]
+    assert isinstance(chunk_tokens, int)
+    backbone = fitted(backbone, chunk_tokens)
     settings = CorpusSettings(
         model=str(request.model.folder().resolve()),
         encoder=request.encoder or "",

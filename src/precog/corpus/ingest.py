@@ -74,6 +74,8 @@ class Ingest:
         report = self._report
         report.skipped = dict(found.skipped)
         report.passed_over = [Remark(name, reason) for name, reason in found.passed_over]
+        if self._backbone.spec.grows:
+            self._progress.growing(self._store.layout.state_bytes, self._backbone.spec.capacity)
         self._progress.start(sum(map(size_of, found.sources)))
         with self._writer as writer:
             next_refresh = _FIRST_REFRESH_STATES

@@ -1,5 +1,6 @@
 """The model of a corpus, and the way from its stored records to states."""
 
+from precog.backbones.hosted.backbone import fitted
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import installed_models
 from precog.corpus.settings import CorpusSettings
@@ -9,8 +10,8 @@ from precog.store.remedy import reindex_command
 
 
 def open_model(settings: CorpusSettings, choice: ModelChoice) -> Backbone:
-    """The model that was chosen, else the one that made the corpus, else the installed one."""
-    return choice.open(settings.model, settings.encode_mode)
+    """The model that was chosen, else the corpus's, else the installed one; its states have room for the chunks."""
+    return fitted(choice.open(settings.model, settings.encode_mode), settings.chunk_tokens)
 
 
 def check_model(store: CorpusStore, settings: CorpusSettings, backbone: Backbone, named: str | None) -> None:

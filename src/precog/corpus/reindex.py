@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from precog.backbones.protocol import Backbone
+from precog.backbones.registry import load_tokenizer
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
@@ -22,7 +23,7 @@ from precog.records import ModelChoice
 from precog.store import Chunk as StoredChunk
 from precog.store import CorpusStore, Document, RecordLayout
 from precog.text.chunking.chunk import Chunk
-from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
+from precog.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,9 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
         )
         backbone = None
         layout, fingerprint = old.layout, old.fingerprint
-        tokenizer: Tokenizer = load_mistral_tokenizer()
-        if not request.only_keys:
+        if request.only_keys:
+            tokenizer = load_tokenizer(before.model)
+        else:
             backbone = open_model(settings, request.model)
             tokenizer = backbone.tokenizer
             folder = str(request.model.folder().resolve()) if request.model.name else settings.model
@@ -107,6 +109,8 @@ def _fill(
 ) -> None:
     states = CopiedStates(old) if backbone is None else ReadStates(backbone, settings)
     total = old.size().num_tokens
+    if backbone is not None and backbone.spec.grows:
+        progress.growing(new.layout.state_bytes, backbone.spec.capacity)
     progress.start(total)
     with UnitWriter(new, states, encoder) as writer:
         for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):

@@ -8,6 +8,10 @@ from typing import Protocol, runtime_checkable
 class Progress(Protocol):
     """Watches a run; called from the thread that indexes."""
 
+    def growing(self, state_bytes: int, room_tokens: int) -> None:
+        """The model's states grow with the text: what each stored one takes, and the tokens it has room for."""
+        ...
+
     def start(self, total_bytes: int) -> None:
         """All sources are known: their sizes, summed."""
         ...
@@ -23,6 +27,9 @@ class Progress(Protocol):
 
 class Silent:
     """Watches and says nothing."""
+
+    def growing(self, state_bytes: int, room_tokens: int) -> None:
+        """Nothing."""
 
     def start(self, total_bytes: int) -> None:
         """Nothing."""

@@ -14,6 +14,7 @@ from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
+from precog.errors import ModelError
 from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
 
@@ -70,6 +71,9 @@ class CopiedStates:
         if not chunk.is_stored:
             return lambda batch: batch.add_unstored_state(take.chunk.token_ids)
         record = self._store.read_state(chunk)
+        if tuple(record.token_ids.tolist()) != take.chunk.token_ids:
+            hint = "say where the model is that made it, or another one: --model DIR"
+            raise ModelError("the tokenizer of this corpus is not here", given=take.chunk.document, hint=hint)
 
         def put(batch: Batch) -> int:
             suffixes = record.suffix_array if len(record.suffix_array) else None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
+from precog.errors import ModelError
 from precog.memory.damage import Damage, damage_of_segments
 from precog.memory.domains import read_seeds
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
@@ -30,10 +31,28 @@ def first_settings(
 
     Raises:
         UsageError: a setting is out of range.
+        ModelError: states of the model cannot be averaged.
     """
+    check_remembers(backbone)
     given = {key: value for key, value in (wanted or {}).items() if value is not None}
     settings = MemorySettings(str(model.folder()), chosen if isinstance(chosen, str) else "", encoder.fingerprint)
     return replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
+
+
+def check_remembers(backbone: Backbone) -> None:
+    """Refuses a model that cannot have a memory.
+
+    Raises:
+        ModelError: its states cannot be averaged, and semantic states are averages of episodes.
+    """
+    if not backbone.spec.averages:
+        raise ModelError(
+            "a memory consolidates by averaging states, and those of this model hold keys and values of attention, "
+            "which are bound to their positions",
+            given=backbone.card.name,
+            expected="a model whose whole state is recurrent",
+            hint="index documents with it instead: precog index",
+        )
 
 
 class OpenMemory:

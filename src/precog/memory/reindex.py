@@ -16,7 +16,7 @@ from precog.memory.deposit import keep_states, states_along, units
 from precog.memory.domains import OTHERS
 from precog.memory.expiry import keep_budget
 from precog.memory.made_with import prototypes_of, settings_of, stored
-from precog.memory.opened import OpenMemory
+from precog.memory.opened import OpenMemory, check_remembers
 from precog.memory.prototypes import mean_key
 from precog.memory.recall import refresh_index
 from precog.memory.state_cost import check_dials
@@ -82,6 +82,7 @@ def reindex(
     with MemoryStore.open(folder, write=True, wait_sec=30.0, allow_damaged=True) as store:
         old = settings_of(store)
         backbone = model.open(old.model, "once")
+        check_remembers(backbone)
         named = encoder or (old.encoder or None)
         loaded = load_encoder(named)
         settings = replace(

@@ -28,10 +28,14 @@ class RecordForm:
     max_tokens: int
 
     def layout(self, spec: "precog.state.StateSpec", vocab_size: int) -> RecordLayout:
-        """Sizes of a record and, for readers of the format, what its state bytes mean."""
-        from precog.state import LayerSubset, codec_named
+        """Sizes of a record and, for readers of the format, what its state bytes mean.
 
-        codec, layers = codec_named(self.codec), LayerSubset.parse(self.layers, spec.layers)
+        Raises:
+            UsageError: the model has no such layers, or cannot go on from some of them only.
+        """
+        from precog.state import codec_named
+
+        codec, layers = codec_named(self.codec), spec.kept_layers(self.layers)
         note: dict[str, object] = {
             "codec": self.codec,
             "layers": list(layers.indices),
@@ -40,6 +44,8 @@ class RecordForm:
             "encoding_dtype": self.encoding_dtype,
             **codec.note(spec, layers),
         }
+        if spec.grows:
+            note["room_tokens"] = spec.capacity
         return RecordLayout(
             state_bytes=codec.encoded_bytes(spec, layers),
             tau_bytes=spec.decay_time_bytes,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from precog.errors import ForeignStateError, StateError
 from precog.state.foreign import titled
-from precog.state.state import State, stack_decay_time, stack_recurrent
+from precog.state.state import State, padded, stack_decay_time, stack_recurrent
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,9 @@ class StateBatch:
             )
             raise StateError("these batches cannot be joined", given=given, expected=expected)
         tail = None if self.tail is None or other.tail is None else torch.cat((self.tail, other.tail), dim=1)
+        longest = max(self.recurrent.shape[2], other.recurrent.shape[2])
         return StateBatch(
-            recurrent=torch.cat((self.recurrent, other.recurrent), dim=1),
+            recurrent=torch.cat([padded(rows, longest) for rows in (self.recurrent, other.recurrent)], dim=1),
             tail=tail,
             decay_time=torch.cat((self.decay_time, other.decay_time), dim=1),
             num_tokens=self.num_tokens + other.num_tokens,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from precog.errors import StateError
+from precog.errors import StateError, UsageError
 from precog.state.layers import LayerSubset
 
 FLOAT32_BYTES = 4
@@ -50,6 +50,8 @@ class StateSpec:
         scaled: the reals that are in units of exp(m); the m are stored as FP32 by every codec.
         averages: whether a weighted mean of states means anything; not where they hold keys and values of attention,
             which are bound to their positions.
+        capacity: tokens whose keys and values a stored state has room for: a live one may be longer by those of what
+            was read on. 0 where every state has the same size.
     """
 
     layers: int
@@ -62,6 +64,7 @@ class StateSpec:
     window: tuple[int, int] = (0, 0)
     scaled: tuple[Scaled, ...] = ()
     averages: bool = True
+    capacity: int = 0
 
     def __post_init__(self) -> None:
         if min(self.layers, self.reals_per_layer) < 1 or min(*self.tail_shape, self.decay_groups) < 0:
@@ -72,6 +75,25 @@ class StateSpec:
             raise StateError("a state cannot have this shape", given=given, expected=f"{self.layers} layers")
         if len(self.fingerprint) != 64 or set(self.fingerprint) - set("0123456789abcdef"):
             raise StateError("this is no fingerprint", given=self.fingerprint, expected="64 hex digits")
+
+    @property
+    def grows(self) -> bool:
+        """Whether states grow with the tokens read."""
+        return self.capacity > 0
+
+    def kept_layers(self, text: str) -> LayerSubset:
+        """A subset of the model's layers by name, see `LayerSubset.parse`.
+
+        Raises:
+            UsageError: the name is unknown, or only all layers of such states can be kept.
+        """
+        layers = LayerSubset.parse(text, self.layers)
+        if self.grows and not layers.is_all:
+            hint = "keys and values of every layer belong to one text: leave --layers out"
+            raise UsageError(
+                "a model with attention cannot go on from some of its layers", given=text, expected="all", hint=hint
+            )
+        return layers
 
     @property
     def stored_reals_per_layer(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float32
 from torch import Tensor
+from torch.nn import functional
 
 from precog.errors import StateError
 from precog.state.spec import StateSpec
@@ -158,8 +159,12 @@ class State:
             encoding_dtype=self.encoding_dtype,
         )
 
-    def check(self, spec: StateSpec) -> None:
+    def check(self, spec: StateSpec, *, grown: bool = False) -> None:
         """Compare with a spec.
+
+        Args:
+            spec: of the model, with the size of its stored states.
+            grown: whether a state that grows with the text may be of another length than those that are stored.
 
         Raises:
             StateError: shapes differ (fingerprints are the backbone's business).
@@ -167,8 +172,12 @@ class State:
         recurrent, decay_time, tail = self._part("_recurrent"), self._part("_decay_time"), self.__dict__["_tail"]
         given = [tuple(recurrent.shape), tuple(decay_time.shape), None if tail is None else tuple(tail.shape)]
         live = (spec.layers, *spec.tail_shape)
+        if spec.grows and not grown and recurrent.shape[1] > spec.reals_per_layer:
+            hint = "its keys and values have no room in a stored state: cut chunks shorter"
+            raise StateError("a state has read too much to be stored", given=self, expected=spec.capacity, hint=hint)
+        reals = recurrent.shape[1] if spec.grows and grown else spec.reals_per_layer
         expected = [
-            (spec.layers, spec.reals_per_layer),
+            (spec.layers, reals),
             (spec.layers, spec.decay_groups),
             None if tail is None else live,
         ]
@@ -187,7 +196,14 @@ class State:
 
 def stack_recurrent(states: Sequence[State], device: torch.device | str = "cpu") -> Float32[Tensor, "L B S"]:
     """The recurrent coordinates of several states as a batch, in one copy."""
-    return _stack([state._part("_recurrent") for state in states], device)
+    parts = [state._part("_recurrent") for state in states]
+    longest = max(part.shape[1] for part in parts)
+    return _stack([padded(part, longest) for part in parts], device)
+
+
+def padded(rows: Float32[Tensor, "*any S"], reals: int) -> Float32[Tensor, "*any S2"]:
+    """Rows with zeros behind them: the same states with room for more tokens, where states grow."""
+    return rows if rows.shape[-1] == reals else functional.pad(rows, (0, reals - rows.shape[-1]))
 
 
 def stack_decay_time(states: Sequence[State], device: torch.device | str = "cpu") -> Float32[Tensor, "L B g"]:

@@ -4,7 +4,9 @@ The last inputs of its convolutions are part of its rows, so that a state may be
 boundary token. Where the model's texts open with a token (``<s>``), every state has read it.
 """
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int64
@@ -12,13 +14,16 @@ from torch import Tensor
 
 from precog.backbones.card import ModelCard, fingerprint
 from precog.backbones.hosted.runtime import Runtime
+from precog.backbones.protocol import Backbone
 from precog.backbones.reading import reading_ids
 from precog.errors import InputError, ModelError, StateError
 from precog.state import State, StateBatch, StateSpec, foreign
+from precog.state.state import padded
 from precog.text.tokenizer import Tokenizer
 
 MAX_PASS_TOKENS = 2048  # a longer reading is cut into passes, so that memory stays bounded
 MAX_BATCH_TOKENS = 4096  # tokens of one encoding batch
+CHUNK_TOKENS = 256  # that states have room for where they grow and nobody said how long chunks are
 
 
 class HostedBackbone:
@@ -65,14 +70,36 @@ class HostedBackbone:
             scaled=shape.scaled,
             averages=shape.averages,
         )
-        self._start_ids = list(start_ids)
-        self._empty = self._begin(start_ids)
+        self._start_ids = tuple(start_ids)
+        if shape.grows:
+            self.spec = self._roomy(CHUNK_TOKENS)
+        self._empty = self._begin()
 
-    def _begin(self, start_ids: Sequence[int]) -> State:
-        empty = self._state(self.runtime.empty(), 0)
-        if not start_ids:
+    def _begin(self) -> State:
+        empty = self._state(padded(self.runtime.empty(), self.spec.reals_per_layer), 0)
+        if not self._start_ids:
             return empty
-        return self.read(self.open([empty]), torch.tensor([list(start_ids)]))[0].row(0)
+        return self.read(self.open([empty]), torch.tensor([list(self._start_ids)]))[0].row(0)
+
+    def with_capacity(self, chunk_tokens: int) -> "HostedBackbone":
+        """The same model with stored states that have room for chunks of some tokens; itself where states do not grow.
+
+        What a state means is not changed by it, and neither is the fingerprint.
+        """
+        if not self.spec.grows or self.spec == self._roomy(chunk_tokens):
+            return self
+        made = copy.copy(self)
+        made.spec = self._roomy(chunk_tokens)
+        made._empty = made._begin()
+        return made
+
+    def _roomy(self, chunk_tokens: int) -> StateSpec:
+        """The spec with room for the reading of a chunk, and what opens it."""
+        passes = 1 if self.encode_mode == "once" else 2
+        around = len(self.reading(self.tokenizer.encode("a")[:1])) - passes
+        capacity = len(self._start_ids) + around + passes * chunk_tokens
+        shape = self.runtime.shape.with_room(capacity)
+        return replace(self.spec, reals_per_layer=shape.reals, layer_reals=shape.layer_reals, capacity=capacity)
 
     def _state(self, rows: Tensor, num_tokens: int) -> State:
         return State(
@@ -113,8 +140,15 @@ class HostedBackbone:
 
         Raises:
             InputError: a chunk is empty, or an id is no id of the tokenizer.
+            StateError: a chunk is longer than states have room for.
         """
         readings = [self.reading(chunk) for chunk in chunks]
+        room = self.spec.capacity - len(self._start_ids)
+        longest = max(map(len, readings), default=0)
+        if self.spec.grows and longest > room:
+            hint = "cut chunks shorter, or open the model with room for longer ones"
+            message = f"a chunk is longer than stored states of {self.card.name} have room for"
+            raise StateError(message, given=f"{longest} tokens", expected=f"at most {room}", hint=hint)
         states: dict[int, State] = {}
         by_length: dict[int, list[int]] = {}
         for i, ids in enumerate(readings):
@@ -138,7 +172,7 @@ class HostedBackbone:
         for state in states:
             if state.fingerprint != self.fingerprint:
                 raise foreign(state.fingerprint, self.fingerprint, self.card.name)
-            state.check(self.spec)
+            state.check(self.spec, grown=True)
         return StateBatch.of(states, self.device)
 
     def prefill(self, token_ids: Sequence[int], state: State | None = None) -> tuple[State, Float[Tensor, " V"]]:
@@ -229,3 +263,8 @@ class HostedBackbone:
             given, expected = int(tokens.max()), f"0 to {self.runtime.vocab_size - 1}"
             raise InputError("a token id does not exist", given=given, expected=expected)
         return tokens.to(self.device)
+
+
+def fitted(backbone: Backbone, chunk_tokens: int) -> Backbone:
+    """A model whose stored states have room for chunks of some tokens: the same one unless its states grow."""
+    return backbone.with_capacity(chunk_tokens) if isinstance(backbone, HostedBackbone) else backbone

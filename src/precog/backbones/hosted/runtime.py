@@ -1,7 +1,7 @@
 """What another library's model has to bring to become a backbone: passes over rows of plain reals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -23,6 +23,8 @@ class RowShape:
         scaled: the reals that are in units of exp(m).
         averages: whether a weighted mean of rows means anything.
         exact: whether reading on from a row equals one pass, at FP32, to 1e-4 in every logit.
+        token_reals: reals that each token read adds to each layer, where rows hold keys and values of attention; the
+            other sizes are those of having read nothing. Empty where rows never grow.
     """
 
     layers: int
@@ -32,6 +34,20 @@ class RowShape:
     scaled: tuple[Scaled, ...] = ()
     averages: bool = True
     exact: bool = True
+    token_reals: tuple[int, ...] = ()
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows grow with the tokens read."""
+        return any(self.token_reals)
+
+    def with_room(self, num_tokens: int) -> "RowShape":
+        """The same rows with room for keys and values of some tokens."""
+        if not self.grows:
+            return self
+        fixed = self.layer_reals or (self.reals,) * self.layers
+        layer_reals = tuple(reals + num_tokens * added for reals, added in zip(fixed, self.token_reals, strict=True))
+        return replace(self, reals=max(layer_reals), layer_reals=layer_reals)
 
 
 @runtime_checkable
@@ -61,7 +77,7 @@ class Runtime(Protocol):
         num_tokens: Sequence[int],
         *,
         every: bool,
-    ) -> tuple[Float[Tensor, "B n V"], Float[Tensor, "L B S"]]:
+    ) -> tuple[Float[Tensor, "B n V"], Float[Tensor, "L B S2"]]:
         """Read tokens from rows, in as few passes as the model allows.
 
         Args:
@@ -71,7 +87,7 @@ class Runtime(Protocol):
             every: scores after every token (n = T), or after the last alone (n = 1).
 
         Returns:
-            Scores, and new rows.
+            Scores, and new rows: as long as those given, or longer where they grow and the tokens had no room.
         """
         ...
 
