@@ -139,6 +139,9 @@ class RuntimeLaws:
         fresh, _ = read(runtime, ids[20:], nothing, 20)
         whole, _ = read(runtime, ids[20:], rows, 20)
         assert torch.equal(zero, fresh)
+        _, onward = read(runtime, ids[20:25], left_out, 20)
+        later, _ = read(runtime, ids[25:], onward, 25)
+        assert (later[0] - zero[0, 5:]).abs().max() <= BOUND
         assert (zero - whole).abs().max() > 1e-3
         all_zero, _ = read(runtime, ids, torch.zeros_like(rows))
         assert (all_zero[0] - runtime.one_pass(ids)).abs().max() <= BOUND
