@@ -1,9 +1,9 @@
 """llama.cpp's bytes of one sequence's memory, as rows of reals and back.
 
-A recurrent model writes, little-endian: magic, sequence, number of cells (1), position, number of sequences (0), whether
-S is transposed (0), number of layers; then of each layer type (0, FP32), bytes of R, and R: the last inputs of the
-convolution or token shift; then the same of S, the memory proper. Nothing in it names the model and llama.cpp accepts
-a flipped byte without a word, so everything that is not a real is compared with what the model itself wrote.
+A recurrent model writes 32-bit words: magic, sequence, number of cells (1), position, number of sequences (0), whether
+S is transposed (0), number of layers; then of each layer type (0, FP32), bytes of R as 64 bits, and R: the last inputs
+of the convolution or token shift; then the same of S, the memory proper. Nothing in it names the model, and llama.cpp
+accepts a flipped byte without a word, so all that is not a real is compared with what the model itself wrote.
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,8 @@ class BlobLayout:
             StateError: it is laid out in another way than this model's.
         """
         if blob.size != 4 * self.template.size:
-            raise StateError("llama.cpp gave another state", given=f"{blob.size} bytes", expected=4 * self.template.size)
+            expected = 4 * self.template.size
+            raise StateError("llama.cpp gave a state of another size", given=f"{blob.size} bytes", expected=expected)
         words = blob.view(np.uint32)
         header = words[:_HEADER].copy()
         header[_POSITION] = self.template[_POSITION]

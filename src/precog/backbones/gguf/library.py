@@ -19,12 +19,13 @@ from pathlib import Path
 from precog.backbones.gguf.layout import Batch, ContextParams, ModelParams, check_layout
 from precog.errors import ModelError
 
-TESTED = {"llama_cpp": ("llama-cpp-python", "0.3.36"), "xllamacpp": ("xllamacpp", "2026.10.11549")}
+TESTED = {"xllamacpp": ("xllamacpp", "2026.10.11549"), "llama_cpp": ("llama-cpp-python", "0.3.36")}
 INSTALL = "pip install 'precog-ssm[gguf]'"
 _ERROR = 4  # level of a line of llama.cpp's log
 _CONTINUED = 5
 
 _LogLine = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+_Abort = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 class Log:
@@ -33,7 +34,7 @@ class Log:
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=8)
         self._shown = os.environ.get("PRECOG_DEBUG") == "1"
-        self.callback = _LogLine(self._take)
+        self.callback, self.on_abort = _LogLine(self._take), _Abort(self._stop)
 
     def _take(self, level: int, text: bytes | None, _data: int | None) -> None:
         line = (text or b"").decode(errors="replace")
@@ -43,6 +44,13 @@ class Log:
             self._lines.append(" ".join(line.split()))
         elif level == _CONTINUED and self._lines:
             self._lines[-1] = " ".join([*self._lines[-1].split(), *line.split()])
+
+    def _stop(self, text: bytes | None) -> None:
+        """The last line of a process that llama.cpp is about to end: it aborts on what it holds to be impossible."""
+        said = " ".join((text or b"").decode(errors="replace").split())
+        sys.stderr.write(f"error: llama.cpp stopped this program, the model file may be damaged: {said}\n")
+        sys.stderr.flush()
+        os._exit(1)  # nothing is half-written: files appear only when they are whole
 
     def clear(self) -> None:
         """Forget earlier lines."""
@@ -76,25 +84,29 @@ class Library:
 
 @cache
 def load_library() -> Library:
-    """The llama.cpp of llama-cpp-python, else of xllamacpp; loaded once per process.
+    """The first tested llama.cpp that is installed; loaded once per process.
 
     Raises:
-        ModelError: neither is installed, it is a version that was not tested, or it cannot be loaded.
+        ModelError: none is installed or none is of a tested version, or it cannot be loaded.
     """
+    untested = ""
     for module, (package, tested) in TESTED.items():
         if find_spec(module) is None:
             continue
         try:
             found = version(package)
         except PackageNotFoundError:
-            found = "unknown"
+            found = "of an unknown version"
         if found != tested:
-            hint = f"{INSTALL} brings a tested one"
-            raise ModelError(f"this version of {package} was not tested", given=found, expected=tested, hint=hint)
+            untested = untested or f"{package} {found}"
+            continue
         try:
             return _bound(module, f"{package} {found}")
         except (OSError, ImportError, RuntimeError, AttributeError) as error:
             raise ModelError(f"{package} {found} cannot be loaded: {error}", hint=INSTALL) from error
+    if untested:
+        expected = " or ".join(f"{package} {tested}" for package, tested in TESTED.values())
+        raise ModelError("this llama.cpp was not tested", given=untested, expected=expected, hint=INSTALL)
     raise ModelError("GGUF files need llama.cpp, which is not installed", hint=INSTALL)
 
 
@@ -111,6 +123,7 @@ def _bound(module: str, name: str) -> Library:
     _prototypes(functions, model_type, context_type)
     log = Log()
     functions.llama_log_set(log.callback, None)
+    functions.ggml_set_abort_callback(log.on_abort)
     functions.llama_backend_init()
     model_params, context_params = functions.llama_model_default_params, functions.llama_context_default_params
     check_layout(model_params(), context_params(), name)
@@ -133,6 +146,7 @@ def _prototypes(
     int32, flag, nothing = ctypes.c_int32, ctypes.c_bool, None
     for name, result, *arguments in (
         ("llama_log_set", nothing, _LogLine, pointer),
+        ("ggml_set_abort_callback", pointer, _Abort),
         ("llama_backend_init", nothing),
         ("llama_model_default_params", model_params),
         ("llama_context_default_params", context_params),
@@ -142,6 +156,7 @@ def _prototypes(
         ("llama_model_is_recurrent", flag, pointer),
         ("llama_model_is_hybrid", flag, pointer),
         ("llama_model_n_layer", int32, pointer),
+        ("llama_model_ftype", ctypes.c_int, pointer),
         ("llama_model_meta_val_str", int32, pointer, text, text, size),
         ("llama_init_from_model", pointer, pointer, context_params),
         ("llama_free", nothing, pointer),

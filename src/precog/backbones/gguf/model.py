@@ -1,6 +1,5 @@
 """A GGUF file opened by llama.cpp, and contexts that compute with it; both free what they hold."""
 
-import ctypes
 import weakref
 from pathlib import Path
 
@@ -9,11 +8,11 @@ from numpy.typing import NDArray
 
 from precog.backbones.gguf.layout import Batch
 from precog.backbones.gguf.library import Library, load_library
+from precog.backbones.gguf.probe import architecture_of, load_file, metadata
 from precog.errors import ModelError, StateError
 
-_TEXT_BYTES = 1 << 16
-_MAGIC = b"GGUF"
 _ALL_LAYERS = 1 << 20
+_GUESSED = 1024  # llama.cpp's mark of a file type that the file does not name
 
 
 class LlamaModel:
@@ -27,6 +26,7 @@ class LlamaModel:
         architecture: as the file names it.
         layers: L.
         vocab: handle of its vocabulary.
+        is_fp32: whether all its weights are FP32.
 
     Raises:
         ModelError: llama.cpp is missing; the file is damaged, or its model has no recurrent state or attention too.
@@ -34,54 +34,16 @@ class LlamaModel:
 
     def __init__(self, path: Path, *, use_gpu: bool = False) -> None:
         self.path, self.library = path, load_library()
-        _check_magic(path)
-        vocabulary = self._load(vocab_only=True, use_gpu=False)  # what a large file is, before all of it is read
-        try:
-            self.architecture = self._text(vocabulary, "general.architecture")
-            self._check_recurrent(vocabulary)
-        finally:
-            self.library.functions.llama_model_free(vocabulary)
-        self.handle = self._load(vocab_only=False, use_gpu=use_gpu)
+        self.architecture = architecture_of(path)
+        self.handle = load_file(self.library, path, vocab_only=False, gpu_layers=_ALL_LAYERS if use_gpu else 0)
         weakref.finalize(self, self.library.functions.llama_model_free, self.handle)
         self.vocab: int = self.library.functions.llama_model_get_vocab(self.handle)
         self.layers: int = self.library.functions.llama_model_n_layer(self.handle)
-
-    def _load(self, *, vocab_only: bool, use_gpu: bool) -> int:
-        params = self.library.model_params()
-        params.vocab_only, params.n_gpu_layers = vocab_only, _ALL_LAYERS if use_gpu else 0
-        self.library.log.clear()
-        handle: int | None = self.library.functions.llama_model_load_from_file(bytes(self.path), params)
-        if not handle:
-            raise ModelError(f"llama.cpp cannot open this file: {self.library.log.reason}", given=self.path)
-        return handle
-
-    def _check_recurrent(self, handle: int) -> None:
-        functions, name = self.library.functions, self.architecture
-        if functions.llama_model_is_hybrid(handle):
-            hint = "use its checkpoint with transformers: pip install 'precog-ssm[hf]'"
-            raise ModelError("hybrid models in GGUF are not supported", given=f"{self.path} ({name})", hint=hint)
-        if not functions.llama_model_is_recurrent(handle):
-            expected = "a recurrent model: mamba, mamba2, rwkv6, rwkv7"
-            raise ModelError("this model has no recurrent state", given=f"{self.path} ({name})", expected=expected)
+        self.is_fp32 = self.library.functions.llama_model_ftype(self.handle) & ~_GUESSED == 0
 
     def metadata(self, key: str) -> str:
         """A text, number or truth value of the file's metadata, as text; empty where it has none."""
-        return self._text(self.handle, key)
-
-    def _text(self, handle: int, key: str) -> str:
-        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
-        size = self.library.functions.llama_model_meta_val_str(handle, key.encode(), buffer, _TEXT_BYTES)
-        return buffer.value.decode(errors="replace") if size >= 0 else ""
-
-
-def _check_magic(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-    except OSError as error:
-        raise ModelError(f"the model cannot be read: {error.strerror}", given=path) from error
-    if start != _MAGIC:
-        raise ModelError("this is no GGUF file", given=path, expected="a file that begins with GGUF")
+        return metadata(self.library, self.handle, key)
 
 
 class LlamaContext:
@@ -113,6 +75,7 @@ class LlamaContext:
             raise ModelError(f"llama.cpp cannot use this model: {self._library.log.reason}", given=model.path)
         weakref.finalize(self, functions.llama_free, handle)
         self._handle: int = handle
+        self._sequences = sequences
         self._memory: int = functions.llama_get_memory(handle)
         self._vocab_size: int = functions.llama_vocab_n_tokens(model.vocab)
         if min(functions.llama_n_batch(handle), functions.llama_n_ubatch(handle)) < batch:
@@ -125,10 +88,17 @@ class LlamaContext:
     def decode(self, tokens: NDArray[np.int64], position: int, *, every: bool) -> NDArray[np.float32]:
         """Read tokens [G, T] in sequences 0 … G−1 from a position on: scores [G, n, V], n = T or 1.
 
+        llama.cpp multiplies a lone vector in another order than several at once, which in files of FP16 or quantised
+        weights shows in the third digit. A lone token is read beside a second one, in a sequence of its own that
+        nobody looks at, and a lone score is asked for beside a second one: steps then say what one pass says.
+
         Raises:
             ModelError: llama.cpp refuses.
         """
-        rows, length = tokens.shape
+        asked, length = tokens.shape
+        if tokens.size == 1 and self._sequences > 1:
+            tokens = np.concatenate([tokens, tokens])
+        rows = tokens.shape[0]
         total = rows * length
         ids = np.ascontiguousarray(tokens, dtype=np.int32)
         positions = np.tile(np.arange(position, position + length, dtype=np.int32), rows)
@@ -136,16 +106,17 @@ class LlamaContext:
         sequences = np.repeat(np.arange(rows, dtype=np.int32), length)
         pointers = sequences.ctypes.data + 4 * np.arange(total, dtype=np.uint64)
         outputs = np.zeros((rows, length), dtype=np.int8)
-        outputs[:, 0 if every else -1 :] = 1
+        kept = length if every else min(length, 2 if rows == 1 else 1)
+        outputs[:, length - kept :] = 1
         parts = (ids.ctypes.data, None, positions.ctypes.data, counts.ctypes.data, pointers.ctypes.data)
         self._library.log.clear()
         status = self._library.functions.llama_decode(self._handle, Batch(total, *parts, outputs.ctypes.data))
         if status:
             reason = f"llama.cpp cannot read {total} tokens: status {status}, {self._library.log.reason}"
             raise ModelError(reason, given=self._model.path)
-        shape = (int(outputs.sum()), self._vocab_size)
+        shape = (rows, kept, self._vocab_size)
         scores = np.ctypeslib.as_array(self._library.functions.llama_get_logits(self._handle), shape)
-        return scores.copy().reshape(rows, -1, self._vocab_size)
+        return scores[:asked, 0 if every else -1 :].copy()
 
     def state(self, sequence: int) -> NDArray[np.uint8]:
         """The bytes of a sequence's memory."""

@@ -26,25 +26,26 @@ class GgufRuntime:
     """Passes of llama.cpp over rows: R, the last inputs of convolution or token shift, then S.
 
     Args:
-        model: what computes.
-        dtype: what the restore check may expect: FP32, or the precision of the weights' products.
+        model: what computes. Its rows are FP32 whatever its weights are; ``dtype`` is FP16 where some weight is not
+            FP32, for then llama.cpp rounds what it multiplies with to at most that.
 
     Raises:
         ModelError: llama.cpp cannot run it, or lays out its states in an unknown way.
     """
 
-    def __init__(self, model: LlamaModel, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, model: LlamaModel) -> None:
         self._model, self._lock = model, Lock()
         self._context = LlamaContext(
             model, sequences=MAX_SEQUENCES, batch=BATCH_TOKENS, threads=torch.get_num_threads()
         )
         self.vocab_size = int(model.library.functions.llama_vocab_n_tokens(model.vocab))
-        self.device, self.dtype = torch.device("cpu"), dtype
+        self.device = torch.device("cpu")
+        self.dtype = torch.float32 if model.is_fp32 else torch.float16
         self._context.decode(np.zeros((1, 1), dtype=np.int64), 0, every=False)
         self._layout = BlobLayout.of(self._context.state(0), model.layers)
         self._context.clear()
         self.shape = RowShape(
-            layers=model.layers, reals=self._layout.reals, window=(0, self._layout.window), exact=dtype == torch.float32
+            layers=model.layers, reals=self._layout.reals, window=(0, self._layout.window), exact=model.is_fp32
         )
 
     def empty(self) -> Float[Tensor, "L S"]:

@@ -19,7 +19,8 @@ _KINDS = {_PIECES: "SPM", _PAIRS: "BPE", _WORLD: "RWKV"}
 _SPACE_MARK = "\u2581"  # how pieces write a space
 _PROBE = (
     "".join(map(chr, range(32, 127)))
-    + "\t\n\r\n\n  two  spaces\u00a0\u00df\u00e9e\u0301\u0416\u05d0\u0639\u0e01\u4e2d\ufb01\u2028\U0001f600\U0001f9d1\u200d\U0001f680 end"
+    + "\t\n\r\n\n  two  spaces\u00a0\u00df\u00e9e\u0301\u0416\u05d0\u0639\u0e01\u4e2d\ufb01\u2028"
+    + "\U0001f600\U0001f9d1\u200d\U0001f680 end"
 )
 
 
@@ -97,9 +98,7 @@ class GgufTokenizer:
     def _cut(self, raw: bytes) -> list[int]:
         room = len(raw) + 8
         ids: NDArray[np.int32] = np.empty(room, dtype=np.int32)
-        size = self._functions.llama_tokenize(
-            self._model.vocab, raw, len(raw), ids.ctypes.data, room, False, False
-        )
+        size = self._functions.llama_tokenize(self._model.vocab, raw, len(raw), ids.ctypes.data, room, False, False)
         if size < 0:
             raise InputError("llama.cpp cannot cut this text into tokens", given=f"{len(raw)} bytes")
         found: list[int] = ids[:size].tolist()
