@@ -21,6 +21,7 @@ from precog.errors import ModelError
 
 TESTED = {"xllamacpp": ("xllamacpp", "2026.10.11549"), "llama_cpp": ("llama-cpp-python", "0.3.36")}
 INSTALL = "pip install 'precog-ssm[gguf]'"
+STOPPED = "error: llama.cpp stopped this program, the model file may be damaged: "
 _ERROR = 4  # level of a line of llama.cpp's log
 _CONTINUED = 5
 
@@ -48,7 +49,7 @@ class Log:
     def _stop(self, text: bytes | None) -> None:
         """The last line of a process that llama.cpp is about to end: it aborts on what it holds to be impossible."""
         said = " ".join((text or b"").decode(errors="replace").split())
-        sys.stderr.write(f"error: llama.cpp stopped this program, the model file may be damaged: {said}\n")
+        sys.stderr.write(f"{STOPPED}{said}\n")
         sys.stderr.flush()
         os._exit(1)  # nothing is half-written: files appear only when they are whole
 
@@ -61,6 +62,9 @@ class Log:
         """The first error since `clear`, without the name of the function that wrote it."""
         first = next((line for line in self._lines if line), "it gave no reason")
         return first.partition(": ")[2] or first
+
+
+_LOGS: list[Log] = []  # llama.cpp keeps their addresses to the end of the process
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ def _bound(module: str, name: str) -> Library:
     functions = ctypes.CDLL(file)
     _prototypes(functions, model_type, context_type)
     log = Log()
+    _LOGS.append(log)
     functions.llama_log_set(log.callback, None)
     functions.ggml_set_abort_callback(log.on_abort)
     functions.llama_backend_init()
@@ -156,7 +161,8 @@ def _prototypes(
         ("llama_model_is_recurrent", flag, pointer),
         ("llama_model_is_hybrid", flag, pointer),
         ("llama_model_n_layer", int32, pointer),
-        ("llama_model_ftype", ctypes.c_int, pointer),
+        ("llama_model_size", ctypes.c_uint64, pointer),
+        ("llama_model_n_params", ctypes.c_uint64, pointer),
         ("llama_model_meta_val_str", int32, pointer, text, text, size),
         ("llama_init_from_model", pointer, pointer, context_params),
         ("llama_free", nothing, pointer),
@@ -171,6 +177,7 @@ def _prototypes(
         ("llama_state_seq_set_data", size, pointer, pointer, size, int32),
         ("llama_vocab_n_tokens", int32, pointer),
         ("llama_vocab_type", ctypes.c_int, pointer),
+        ("llama_vocab_get_text", text, pointer, int32),
         ("llama_vocab_bos", int32, pointer),
         ("llama_vocab_eos", int32, pointer),
         ("llama_vocab_eot", int32, pointer),

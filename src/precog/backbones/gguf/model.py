@@ -12,7 +12,6 @@ from precog.backbones.gguf.probe import architecture_of, load_file, metadata
 from precog.errors import ModelError, StateError
 
 _ALL_LAYERS = 1 << 20
-_GUESSED = 1024  # llama.cpp's mark of a file type that the file does not name
 
 
 class LlamaModel:
@@ -39,7 +38,8 @@ class LlamaModel:
         weakref.finalize(self, self.library.functions.llama_model_free, self.handle)
         self.vocab: int = self.library.functions.llama_model_get_vocab(self.handle)
         self.layers: int = self.library.functions.llama_model_n_layer(self.handle)
-        self.is_fp32 = self.library.functions.llama_model_ftype(self.handle) & ~_GUESSED == 0
+        functions = self.library.functions  # the file's own word for its precision is often missing
+        self.is_fp32 = functions.llama_model_size(self.handle) == 4 * functions.llama_model_n_params(self.handle)
 
     def metadata(self, key: str) -> str:
         """A text, number or truth value of the file's metadata, as text; empty where it has none."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from precog.backbones.gguf.library import Library, load_library
+from precog.backbones.gguf.library import STOPPED, Library, load_library
 from precog.errors import ModelError
 
 _MAGIC = b"GGUF"
@@ -69,8 +69,9 @@ def architecture_of(path: Path) -> str:
     try:
         found = json.loads(child.stdout.splitlines()[-1])
     except (ValueError, IndexError) as error:
-        said = child.stderr.decode(errors="replace").split("\n")[0].removeprefix("error: ").strip()
-        message = f"llama.cpp breaks down over this file, it may be damaged: {said or 'it gave no reason'}"
+        said = " ".join(child.stderr.decode(errors="replace").split())
+        reason = said.partition(STOPPED)[2] or said or "it gave no reason"
+        message = f"llama.cpp breaks down over this file, it may be damaged: {reason}"
         raise ModelError(message, given=path) from error
     if "error" in found:
         raise ModelError(found["error"], given=path)

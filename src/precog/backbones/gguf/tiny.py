@@ -196,11 +196,12 @@ def _byte_pairs() -> dict[str, Value]:
     alphabet = {byte: chr(byte) for byte in shown}
     alphabet |= {byte: chr(256 + i) for i, byte in enumerate(sorted(set(range(256)) - set(shown)))}
     tokens, merges = ["<|endoftext|>", *(alphabet[byte] for byte in range(256))], []
-    for word in [*_WORDS, *(alphabet[32] + word for word in _WORDS)]:
-        for cut in range(1, len(word)):
-            if word[: cut + 1] not in tokens:
-                tokens.append(word[: cut + 1])
-                merges.append(f"{word[:cut]} {word[cut]}")
+    for word in _WORDS:
+        pairs = [(word[:cut], word[cut]) for cut in range(1, len(word))]
+        for left, right in [*pairs, (alphabet[32], word)]:
+            if left + right not in tokens:
+                tokens.append(left + right)
+                merges.append(f"{left} {right}")
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",

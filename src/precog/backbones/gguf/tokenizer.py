@@ -22,6 +22,7 @@ _PROBE = (
     + "\t\n\r\n\n  two  spaces\u00a0\u00df\u00e9e\u0301\u0416\u05d0\u0639\u0e01\u4e2d\ufb01\u2028"
     + "\U0001f600\U0001f9d1\u200d\U0001f680 end"
 )
+_UTF8_BYTES = {*range(0xC0), *range(0xC2, 0xF5)}
 
 
 class GgufTokenizer:
@@ -60,11 +61,29 @@ class GgufTokenizer:
         opened = functions.llama_vocab_get_add_bos(vocab) and first in self._controls
         self.opens: tuple[int, ...] = (first,) if opened else ()
         self._bytes = tuple(self._bytes_of(token) for token in range(self.vocab_size))
+        self._check_spells_bytes()
         self._num_bytes = np.array([len(piece) for piece in self._bytes], dtype=np.int64)
-        self._prefix = b" " if self._joined(self.encode("a")) == b" a" else b""
-        if self.decode(self.encode(_PROBE)) != _PROBE:
+        self._prefix = b""
+        try:
+            self._prefix = b" " if self._joined(self.encode("a")) == b" a" else b""
+            kept = self.decode(self.encode(_PROBE)) == _PROBE
+        except InputError:
+            kept = False
+        if not kept:
             hint = "use its checkpoint with transformers: pip install 'precog-ssm[hf]'"
             raise ModelError("this vocabulary does not keep texts as they are", given=model.path, hint=hint)
+
+    def _check_spells_bytes(self) -> None:
+        """Refuses a vocabulary that lacks a byte: llama.cpp would end the process over a text that needs it."""
+        known = {piece[0] for piece in self._bytes if len(piece) == 1}
+        if self._kind == _PIECES:
+            vocab, text = self._model.vocab, self._functions.llama_vocab_get_text
+            names = {bytes(text(vocab, token)) for token in range(self.vocab_size)}
+            known = {byte for byte in range(256) if b"<0x%02X>" % byte in names or bytes([byte]) in names} & known
+        missing = sorted(_UTF8_BYTES - known)
+        if missing:
+            given = f"{len(missing)} bytes are missing, the first is {missing[0]:#04x}"
+            raise ModelError(f"the vocabulary of {self._model.path} cannot spell every text", given=given)
 
     def _bytes_of(self, token_id: int) -> bytes:
         if token_id in self._controls:
