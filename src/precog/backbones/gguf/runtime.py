@@ -17,7 +17,8 @@ from precog.backbones.gguf.blob import BlobLayout
 from precog.backbones.gguf.model import LlamaContext, LlamaModel
 from precog.backbones.hosted.runtime import RowShape
 
-MAX_SEQUENCES = 8  # memory of each is allocated once
+MAX_SEQUENCES = 8
+MEMORY_BYTES = 1 << 28  # of all sequences, allocated once; large states are read fewer at a time, two at least
 BATCH_TOKENS = 512
 _BEFORE = 0  # the position a restored state stands at
 
@@ -35,15 +36,15 @@ class GgufRuntime:
 
     def __init__(self, model: LlamaModel) -> None:
         self._model, self._lock = model, Lock()
-        self._context = LlamaContext(
-            model, sequences=MAX_SEQUENCES, batch=BATCH_TOKENS, threads=torch.get_num_threads()
-        )
         self.vocab_size = int(model.library.functions.llama_vocab_n_tokens(model.vocab))
         self.device = torch.device("cpu")
         self.dtype = torch.float32 if model.is_fp32 else torch.float16
-        self._context.decode(np.zeros((1, 1), dtype=np.int64), 0, every=False)
-        self._layout = BlobLayout.of(self._context.state(0), model.layers)
-        self._context.clear()
+        threads = torch.get_num_threads()
+        first = LlamaContext(model, sequences=1, batch=1, threads=threads)
+        first.decode(np.zeros((1, 1), dtype=np.int64), 0, every=False)
+        self._layout = BlobLayout.of(first.state(0), model.layers)
+        self._sequences = max(2, min(MAX_SEQUENCES, MEMORY_BYTES // (4 * self._layout.template.size)))
+        self._context = LlamaContext(model, sequences=self._sequences, batch=BATCH_TOKENS, threads=threads)
         self.shape = RowShape(
             layers=model.layers, reals=self._layout.reals, window=(0, self._layout.window), exact=model.is_fp32
         )
@@ -72,8 +73,8 @@ class GgufRuntime:
         blobs = [self._layout.blob(start, _BEFORE) for start in starts]
         scores, made = [], []
         with self._lock:
-            for first in range(0, len(blobs), MAX_SEQUENCES):
-                group = slice(first, first + MAX_SEQUENCES)
+            for first in range(0, len(blobs), self._sequences):
+                group = slice(first, first + self._sequences)
                 group_scores, group_rows = self._read(ids[group], blobs[group], every=every)
                 scores.append(group_scores)
                 made += group_rows
