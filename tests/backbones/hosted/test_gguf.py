@@ -115,7 +115,7 @@ def test_reading_on_from_a_state_equals_one_pass(backbone: HostedBackbone, cut: 
         steps.append(scores[0])
     for found, expected in ((head[0], judge[:cut]), (many[0], judge[cut:]), (torch.cat(steps), judge[cut:])):
         assert (found - expected).abs().max() <= TOLERANCE
-    assert (rows - after).abs().max() <= TOLERANCE
+    assert (rows - after).abs().max() <= TOLERANCE * max(1.0, float(after.abs().max()))
     assert judge.abs().max() > 1  # a model that says something
 
 
@@ -153,7 +153,7 @@ def test_rows_of_a_batch_do_not_meet(backbone: HostedBackbone, length: int) -> N
     for i in range(size):
         scores, alone = runtime.forward(tails[i : i + 1], rows[:, i : i + 1], (7,), every=True)
         assert (scores[0] - together[i]).abs().max() <= TOLERANCE
-        assert (alone[:, 0] - after[:, i]).abs().max() <= TOLERANCE
+        assert (alone[:, 0] - after[:, i]).abs().max() <= TOLERANCE * max(1.0, float(after.abs().max()))
 
 
 def test_threads_take_turns(backbone: HostedBackbone) -> None:
@@ -170,7 +170,8 @@ def test_threads_take_turns(backbone: HostedBackbone) -> None:
 
 def test_the_window_is_what_a_convolution_last_saw(backbone: HostedBackbone) -> None:
     start, stop = backbone.spec.window
-    assert (start, stop) == (0, {"mamba": 3 * 128, "mamba2": 3 * 144, "rwkv7": 2 * 64}[backbone.card.name.split()[1]])
+    name = backbone.card.name.split()[1]
+    assert (start, stop) == (0, {"mamba": 3 * 128, "mamba2": 3 * 144}.get(name, 2 * 64))
     ids = ids_of(backbone, 1, 12)
     state, _ = backbone.prefill(ids[0].tolist())
     other, _ = backbone.prefill(ids_of(backbone, 8, seed=9).tolist() + ids[0, -3:].tolist())
@@ -457,5 +458,5 @@ def test_templates_and_names(files: dict[str, Path]) -> None:
     assert backbone.card.chunk_template == "Text: {chunk}"
     assert backbone.card.question_template == "\n\nQuestion: {question}\nAnswer:"
     assert backbone.fingerprint != load_backbone(files["mamba"]).fingerprint
-    with pytest.raises(UsageError, match="mamba, mamba2, rwkv7"):
+    with pytest.raises(UsageError, match="mamba, mamba2, rwkv6, rwkv7"):
         write_tiny(files["mamba"].with_name("x.gguf"), "llama")

@@ -12,7 +12,7 @@ from precog.errors import UsageError
 Array = NDArray[np.float32]
 Value = bool | int | float | str | list[str] | list[int] | list[float]
 
-ARCHITECTURES = ("mamba", "mamba2", "rwkv7")
+ARCHITECTURES = ("mamba", "mamba2", "rwkv6", "rwkv7")
 _WORDS = ("the", "of", "and", "to", "in", "is", "river", "tower", "Question", "Answer")
 _ALIGNMENT = 32
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9  # types of metadata in GGUF
@@ -31,10 +31,10 @@ def write_tiny(path: Path, architecture: str, *, seed: int = 0) -> Path:
     Raises:
         UsageError: no such architecture.
     """
-    makers = {"mamba": _mamba, "mamba2": _mamba2, "rwkv7": _rwkv7}
+    makers = {"mamba": _mamba, "mamba2": _mamba2, "rwkv6": _rwkv6, "rwkv7": _rwkv7}
     if architecture not in makers:
         raise UsageError("no such architecture", given=architecture, expected=", ".join(makers))
-    vocabulary = {"mamba": _byte_pairs, "mamba2": _pieces, "rwkv7": _world}[architecture]()
+    vocabulary = {"mamba": _byte_pairs, "mamba2": _pieces, "rwkv6": _world, "rwkv7": _world}[architecture]()
     tokens = vocabulary["tokenizer.ggml.tokens"]
     assert isinstance(tokens, list)
     rng = np.random.default_rng(seed)
@@ -150,17 +150,33 @@ def _scan_sizes(rank: int) -> dict[str, Value]:
     }
 
 
-def _rwkv7(rng: np.random.Generator) -> tuple[dict[str, Value], dict[str, Array]]:
-    width, wide = _WIDTH, 4 * _WIDTH
-    weights: dict[str, Array] = {
-        "token_embd_norm.weight": _random(rng, width) + 1,
-        "token_embd_norm.bias": _random(rng, width),
-        "output_norm.bias": _random(rng, width),
-    }
+def _rwkv6(rng: np.random.Generator) -> tuple[dict[str, Value], dict[str, Array]]:
+    width = _WIDTH
+    weights = _rwkv_ends(rng)
     for layer in range(_LAYERS):
-        parts: dict[str, Array] = {}
-        for norm in ("attn_norm", "attn_norm_2", "time_mix_ln"):
-            parts |= {f"{norm}.weight": _random(rng, width) + 1, f"{norm}.bias": _random(rng, width)}
+        parts = _rwkv_layer(rng)
+        parts |= {
+            "time_mix_w1.weight": _random(rng, 5 * _RANK, width),
+            "time_mix_w2.weight": _random(rng, 5, width, _RANK),
+            "time_mix_lerp_x.weight": _random(rng, 1, 1, width),
+            "time_mix_lerp_fused.weight": _random(rng, 5, 1, 1, width),
+            "time_mix_first.weight": _random(rng, 1, width),
+            "time_mix_decay.weight": _random(rng, width) - 3,
+            "time_mix_decay_w1.weight": _random(rng, _RANK, width),
+            "time_mix_decay_w2.weight": _random(rng, width, _RANK),
+            "time_mix_gate.weight": _random(rng, width, width),
+            "channel_mix_lerp_r.weight": _random(rng, 1, 1, width),
+            "channel_mix_receptance.weight": _random(rng, width, width),
+        }
+        weights |= {f"blk.{layer}.{name}": value for name, value in parts.items()}
+    return {**_rwkv_sizes(), "time_mix_extra_dim": _RANK, "time_decay_extra_dim": _RANK}, weights
+
+
+def _rwkv7(rng: np.random.Generator) -> tuple[dict[str, Value], dict[str, Array]]:
+    width = _WIDTH
+    weights = _rwkv_ends(rng)
+    for layer in range(_LAYERS):
+        parts = _rwkv_layer(rng)
         for name in ("w", "a", "v"):
             parts[f"time_mix_{name}0.weight"] = _random(rng, width)
             parts[f"time_mix_{name}1.weight"] = _random(rng, _RANK, width)
@@ -170,24 +186,41 @@ def _rwkv7(rng: np.random.Generator) -> tuple[dict[str, Value], dict[str, Array]
         parts["time_mix_lerp_fused.weight"] = _random(rng, 6, 1, 1, width)
         for name in ("k_k", "k_a", "r_k"):
             parts[f"time_mix_{name}.weight"] = _random(rng, width) + 0.7
-        for name in ("key", "value", "receptance", "output"):
-            parts[f"time_mix_{name}.weight"] = _random(rng, width, width)
-        parts["channel_mix_lerp_k.weight"] = _random(rng, 1, 1, width)
-        parts["channel_mix_key.weight"] = _random(rng, wide, width)
-        parts["channel_mix_value.weight"] = _random(rng, width, wide)
         weights |= {f"blk.{layer}.{name}": value for name, value in parts.items()}
-    sizes: dict[str, Value] = {
-        "feed_forward_length": wide,
+    ranks = ("decay", "iclr", "value_residual_mix", "gate")
+    return {**_rwkv_sizes(), **{f"attention.{name}_lora_rank": _RANK for name in ranks}}, weights
+
+
+def _rwkv_ends(rng: np.random.Generator) -> dict[str, Array]:
+    return {
+        "token_embd_norm.weight": _random(rng, _WIDTH) + 1,
+        "token_embd_norm.bias": _random(rng, _WIDTH),
+        "output_norm.bias": _random(rng, _WIDTH),
+    }
+
+
+def _rwkv_layer(rng: np.random.Generator) -> dict[str, Array]:
+    """What layers of both versions have."""
+    width, wide = _WIDTH, 4 * _WIDTH
+    parts: dict[str, Array] = {}
+    for norm in ("attn_norm", "attn_norm_2", "time_mix_ln"):
+        parts |= {f"{norm}.weight": _random(rng, width) + 1, f"{norm}.bias": _random(rng, width)}
+    for name in ("key", "value", "receptance", "output"):
+        parts[f"time_mix_{name}.weight"] = _random(rng, width, width)
+    parts["channel_mix_lerp_k.weight"] = _random(rng, 1, 1, width)
+    parts["channel_mix_key.weight"] = _random(rng, wide, width)
+    parts["channel_mix_value.weight"] = _random(rng, width, wide)
+    return parts
+
+
+def _rwkv_sizes() -> dict[str, Value]:
+    return {
+        "feed_forward_length": 4 * _WIDTH,
         "attention.head_count": 0,
         "attention.layer_norm_epsilon": 1e-5,
         "wkv.head_size": _WIDTH,
-        "attention.decay_lora_rank": _RANK,
-        "attention.iclr_lora_rank": _RANK,
-        "attention.value_residual_mix_lora_rank": _RANK,
-        "attention.gate_lora_rank": _RANK,
         "token_shift_count": 2,
     }
-    return sizes, weights
 
 
 def _byte_pairs() -> dict[str, Value]:
