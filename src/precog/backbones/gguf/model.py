@@ -75,7 +75,7 @@ class LlamaContext:
             raise ModelError(f"llama.cpp cannot use this model: {self._library.log.reason}", given=model.path)
         weakref.finalize(self, functions.llama_free, handle)
         self._handle: int = handle
-        self._paired = sequences > 1 and not model.is_fp32 and model.architecture != "mamba"
+        self._paired = sequences > 1 and model.architecture != "mamba"
         self._memory: int = functions.llama_get_memory(handle)
         self._vocab_size: int = functions.llama_vocab_n_tokens(model.vocab)
         if min(functions.llama_n_batch(handle), functions.llama_n_ubatch(handle)) < batch:
@@ -88,10 +88,10 @@ class LlamaContext:
     def decode(self, tokens: NDArray[np.int64], position: int, *, every: bool) -> NDArray[np.float32]:
         """Read tokens [G, T] in sequences 0 … G−1 from a position on: scores [G, n, V], n = T or 1.
 
-        llama.cpp multiplies a lone vector in another order than several at once, which shows in the third digit where
-        weights are of FP16 or quantised. There a lone token is read beside a second one, in a sequence of its own that
-        nobody looks at, and steps say what one pass says, at up to twice the time. (Mamba-1 multiplies each sequence
-        by itself; it would gain nothing.) A lone score is asked for beside a second one, too.
+        llama.cpp multiplies a lone vector in another order than several at once: FP32 differs by some 1e-5, FP16 and
+        quantised weights in the third digit. So a lone token is read beside a second one, in a sequence of its own
+        that nobody looks at, and a lone score is asked for beside a second one: steps say what one pass says. (Mamba-1
+        multiplies each sequence by itself and would gain nothing but the time of the second token.)
 
         Raises:
             ModelError: llama.cpp refuses.
