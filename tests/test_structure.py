@@ -117,7 +117,12 @@ def test_nothing_is_pickled_and_no_network_is_opened(repository: Path) -> None:
                 names = {(node.module or "").partition(".")[0]}
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
                 called = ast.unparse(node.func)
-                assert called not in ("torch.load", "torch.save", "eval", "exec"), path
+                assert called not in ("torch.save", "eval", "exec"), path
+                if (
+                    called == "torch.load"
+                ):  # one file reads pickles of others, by the unpickler that builds tensors only
+                    assert path.parts[-3:] == ("backbones", "rwkv7", "weights.py")
+                    assert "weights_only=True" in [ast.unparse(word) for word in node.keywords], path
                 pickled = [word for word in node.keywords if word.arg == "allow_pickle"]
                 assert all(ast.unparse(word.value) == "False" for word in pickled), path
                 continue

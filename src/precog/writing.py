@@ -11,8 +11,10 @@ from typing import BinaryIO
 
 from precog.errors import StorageError
 
-_MARKER = "precog.json"
-_KINDS = ("corpus", "memory")
+MARKER = "precog.json"
+"""The file that says what a folder of this program is."""
+OURS = "precog"
+"""What stands there under the folder's kind, such as ``corpus``."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -34,6 +36,15 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def marked_kinds(folder: Path) -> list[str]:
+    """What a folder is by its marker: nothing, or ``corpus`` or ``memory``."""
+    try:
+        found = json.loads((folder / MARKER).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [str(kind) for kind, whose in found.items() if whose == OURS] if isinstance(found, dict) else []
+
+
 def output_target(path: Path, what: str = "file") -> Path:
     """Where a file is to be written: what ``path`` points to, if it is a link.
 
@@ -44,7 +55,7 @@ def output_target(path: Path, what: str = "file") -> Path:
     try:
         target = Path(os.path.realpath(path))
         found = os.stat(target).st_mode if os.path.lexists(target) else stat.S_IFREG
-        inside = next(filter(None, map(_kind_of, target.parents)), None)
+        inside = next((kind for folder in target.parents for kind in marked_kinds(folder)), None)
         has_folder = target.parent.is_dir()
     except OSError as error:
         raise StorageError(f"the {what} cannot be written", given=f"{path}: {error.strerror or error}") from error
@@ -92,12 +103,3 @@ def output_file(path: Path, what: str = "file", *, mode: int = 0o600) -> Iterato
         sync_folder(target.parent)
     except OSError as error:
         raise StorageError(f"the {what} cannot be written", given=f"{path}: {error.strerror or error}") from error
-
-
-def _kind_of(folder: Path) -> str | None:
-    """Whether a folder is a corpus or a memory, by its marker."""
-    try:
-        found = json.loads((folder / _MARKER).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return next((kind for kind in _KINDS if isinstance(found, dict) and found.get(kind) == "precog"), None)

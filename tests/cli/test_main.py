@@ -214,6 +214,21 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, model: Path, run: Run) -> No
         assert store.checksum() == whole.checksum()
 
 
+@pytest.mark.parametrize(("words", "hint"), [(["memory", "remember"], True), (["memory", "list"], False)])
+def test_what_an_interrupted_memory_command_says(
+    words: list[str], hint: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(name: str, arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("precog.cli.main._run_command", stopped)
+    ended = run(*words)
+    assert ended.status == 130
+    [line] = ended.err.splitlines()
+    assert line.startswith("precog: interrupted")
+    assert ("run it again to go on" in line) == hint
+
+
 _WAITS = """
 import sys, os, time
 from precog.cli import main

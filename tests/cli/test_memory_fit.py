@@ -73,7 +73,7 @@ def test_fit_to_a_transcript_mends_prototypes_that_are_damaged(run: Run, home: P
     connection.close()
     ended = run("memory", "emergent", *USER)
     assert (ended.status, ended.err.count("\n")) == (1, 1)
-    assert "precog memory fit --user USER" in ended.err
+    assert "precog memory fit --seeds --user USER" in ended.err
     talk = tmp_path / "other.txt"
     talk.write_text("".join(f"Ben: My brother bought car {n} from a friend of his.\n" for n in range(9)))
     ended = run("memory", "fit", talk, *USER, "--per-domain", 1)

@@ -19,7 +19,7 @@ def model(tmp_path_factory: pytest.TempPathFactory, backbone: TennsBackbone) -> 
     return ModelChoice(str(folder), "cpu")
 
 
-@pytest.mark.parametrize("codec", ["fp16", "fp32"])
+@pytest.mark.parametrize("codec", ["fp16", "fp32", "int8", "int4-rot"])
 def test_a_sound_corpus_holds(
     tmp_path: Path, model: ModelChoice, backbone: TennsBackbone, encoder: WordEncoder, codec: str
 ) -> None:

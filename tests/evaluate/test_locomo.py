@@ -250,6 +250,10 @@ def test_answers_from_states_read_no_context(data: Locomo) -> None:
     for one in said:
         assert one.said["inject_grounded"].text == one.said["in_context_grounded"].text
         assert one.said["inject_grounded"].text in one.turn
+    for mode in modes.values():
+        assert 0 <= mode["abstained"] <= 1
+        assert mode["f1_abstentions_counted"] <= mode["f1"]
+    assert modes["inject_free"]["abstained"] == 0
     with pytest.raises(InputError, match="no question of this file"):
         sample_answered([asked(None, 5)], 1, 0)
 

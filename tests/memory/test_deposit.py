@@ -1,9 +1,12 @@
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_memory import chunks, open_memory, said
+from tiny_memory import check_consistent, chunks, everything, open_memory, said
 
+import precog.memory.deposit as deposit_room
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import UsageError
 from precog.memory.consolidate import last_state, refold
@@ -63,7 +66,7 @@ def test_others_form_no_semantic_state(tmp_path, backbone: TennsBackbone):
         assert not list(memory.store.semantic_states())
 
 
-@pytest.mark.parametrize("codec", ["fp16", "fp32"])
+@pytest.mark.parametrize("codec", ["fp16", "fp32", "int8"])
 def test_expired_states_are_read_again_bit_for_bit(tmp_path, backbone: TennsBackbone, codec: str):
     with open_memory(tmp_path / "m", backbone, codec=codec, dial_a="2", dial_b="/8") as memory:
         deposit(memory, chunks(memory, said(*FACTS)))
@@ -84,7 +87,7 @@ def test_expired_states_are_read_again_bit_for_bit(tmp_path, backbone: TennsBack
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(records=st.integers(0, 8), seed=st.integers(0, 2**31))
+@given(records=st.integers(1, 8), seed=st.integers(0, 2**31))
 def test_the_budget_is_kept(tmp_path_factory, backbone: TennsBackbone, records: int, seed: int):
     folder = tmp_path_factory.mktemp("budget") / "m"
     with open_memory(folder, backbone) as memory:
@@ -104,6 +107,38 @@ def test_a_long_turn_is_deposited_in_parts(tmp_path, backbone: TennsBackbone):
         done = deposit(memory, chunks(memory, said(" ".join(FACTS * 4))))
         assert len(done.ids) > 3
         assert all(entry.info.num_tokens <= 96 for entry in memory.store.deposits())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("last", [1, 3, len(FACTS)])
+def test_what_is_complete_when_a_signal_comes_is_kept(
+    tmp_path, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch, number: int, last: int
+):
+    read, told = deposit_room.states_along, 0
+
+    def states_then_signal(*given):
+        nonlocal told
+        told += 1
+        if told == last:
+            signal.raise_signal(number)
+        return read(*given)
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as on the command line
+    try:
+        with open_memory(tmp_path / "m", backbone) as memory:
+            monkeypatch.setattr(deposit_room, "states_along", states_then_signal)
+            with pytest.raises(KeyboardInterrupt):
+                deposit(memory, chunks(memory, said(*FACTS)))
+            monkeypatch.setattr(deposit_room, "states_along", read)
+            assert [entry.info.text for entry in memory.store.deposits()] == FACTS[:last]
+            check_consistent(memory)
+            again = deposit(memory, chunks(memory, said(*FACTS)))
+            assert again.num_duplicates == last
+            with open_memory(tmp_path / "n", backbone) as left_alone:
+                deposit(left_alone, chunks(left_alone, said(*FACTS)))
+                assert everything(memory) == everything(left_alone)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_probing_searches_a_part(tmp_path, backbone: TennsBackbone):

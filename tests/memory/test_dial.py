@@ -104,7 +104,7 @@ def test_every_token_of_the_papers_model_takes_96_megabytes():
 
 
 def test_what_does_not_fit_is_refused_with_the_largest_that_does():
-    cost = StateCost(1000, 24)
+    cost = 1024
     every, eight, one = Dial.parse("all"), Dial.parse("8"), Dial.parse("1")
     assert check_budget([eight], 512, cost, 8 * 1024) == 8 * 1024
     assert check_budget([eight, one], 512, cost, 8 * 1024) == 8 * 1024
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_with_the_largest_that_does():
 
 @given(budget=st.integers(1, 600_000), num_tokens=st.integers(1, 600))
 def test_the_largest_k_that_is_named_fits_and_the_next_does_not(budget, num_tokens):
-    cost, every = StateCost(1000, 24), Dial(stride=1)
+    cost, every = 1024, Dial(stride=1)
     if budget >= num_tokens * 1024:
         assert check_budget([every], num_tokens, cost, budget) == num_tokens * 1024
         return

@@ -81,7 +81,7 @@ def test_promoting_makes_a_subcluster_that_its_members_are_routed_to() -> None:
     for key in dense.keys:
         chosen = route(key, grown)
         assert (chosen.domain, chosen.subcluster) == ("spatial", candidate.name)
-    assert grown.touched_by([candidate.member_ids[0]])[-1] == len(base.subclusters)
+    assert grown.members[len(base.subclusters)] == candidate.member_ids
     assert promote(base, candidate, "my own name").subclusters[-1].name == "my own name"
     with pytest.raises(InputError, match="twice"):
         promote(grown, candidate)

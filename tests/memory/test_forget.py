@@ -3,6 +3,7 @@ import pytest
 from tiny_memory import chunks, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.errors import StorageError
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
 from precog.memory.recall import Recaller, refresh_index
@@ -147,3 +148,15 @@ def test_what_another_deposit_says_too_is_told_apart(tmp_path, backbone: TennsBa
         assert report.hits == 0
         assert "deposit 3 says some of the same" in report.outside
         assert np.isclose(memory.store.size().num_deposits, 2)
+
+
+def test_an_index_that_cannot_be_removed_is_named_after_all_is_forgotten(tmp_path, backbone, monkeypatch):
+    def refuse() -> None:
+        raise StorageError("the disk refuses")
+
+    with fill(tmp_path / "a", backbone, TEXTS) as memory:
+        monkeypatch.setattr(memory.store, "drop_index", refuse)
+        report = forget(memory, list(memory.store.deposits(ids=[2])), proof=False)
+        assert report.ids == (2,)
+        assert {name.rpartition("/")[2] for name in report.index_left} == {"dense.index", "lexical.index"}
+        assert memory.store.deposit(2) is None

@@ -158,6 +158,38 @@ def test_what_was_fitted_stays_and_is_made_again_when_something_is_forgotten(
 
 
 @pytest.mark.usefixtures("_same_encoder")
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_what_is_damaged_is_left_out_or_made_anew(is_fitted: bool, tmp_path, backbone: TennsBackbone):
+    folder = tmp_path / "m"
+    texts = [f"The red boat number {n} left the harbour of Lisbon." for n in range(11)]
+    with open_memory(folder, backbone) as memory:
+        deposit(memory, chunks(memory, said(*texts)))
+        if is_fitted:
+            fit_memory(memory, FitSettings(per_domain=2))
+        with memory.store.batch() as batch:
+            batch.supersede(2, 1, at=1.0)
+        prototypes = memory.prototypes
+        before = rows(memory)
+    with contextlib.closing(sqlite3.connect(folder / "000001/catalogue.sqlite")) as connection:
+        connection.execute("UPDATE deposits SET text = 'x' WHERE id = 1")
+        connection.execute("UPDATE keys SET vectors = x'00' WHERE deposit_id = 4")
+        connection.execute("UPDATE semantic SET num_tokens = 1")
+        if not is_fitted:
+            connection.execute("UPDATE prototypes SET text = text || ' '")
+        connection.commit()
+    report = reindexing.reindex(folder, choice(backbone))
+    assert (report.num_deposits, report.damage.lost) == (10, (1,))
+    assert any("prototypes were damaged" in line for line in report.damage.lines) != is_fitted
+    with open_memory(folder, backbone) as memory:
+        # what it has superseded holds again, as if it had been forgotten
+        assert rows(memory) == [(number, text, group, None) for number, text, group, _ in before[1:]]
+        assert list(memory.store.complaints()) == []
+        assert memory.prototypes.keys.tobytes() == prototypes.keys.tobytes()
+        assert not any(1 in members for members in memory.prototypes.members)
+        check_consistent(memory)
+
+
+@pytest.mark.usefixtures("_same_encoder")
 @pytest.mark.parametrize("damage", ["count", "cut short", "missing"])
 def test_states_that_are_damaged_are_made_anew(damage: str, tmp_path, backbone: TennsBackbone):
     folder = tmp_path / "m"

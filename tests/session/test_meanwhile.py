@@ -45,7 +45,7 @@ def begun_again(folder: Path, backbone: TennsBackbone, choice: ModelChoice) -> N
 
 
 def read_again(folder: Path, backbone: TennsBackbone, choice: ModelChoice) -> None:
-    reindex(folder, choice, codec="fp32")
+    reindex(folder, choice, wanted={"codec": "fp32"})
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,6 @@
+import contextlib
+import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -180,6 +183,29 @@ def test_a_session_starts_with_the_same_reads_whatever_the_history(
             assert start.num_deposits > 0
             read[name] = (len(steps), start.bytes_read)
     assert read["short"] == read["long"]
+
+
+def test_damage_is_named_and_never_answered_from(tmp_path, session: Opened):
+    folder = tmp_path / "m"
+    with session(folder) as opened:
+        for text in ("Max chased a squirrel.", "The violin is old.", "Max chased a cat."):
+            opened.say(text)
+        whole = opened.say("What did Max chase?")
+    with contextlib.closing(sqlite3.connect(folder / "000001/catalogue.sqlite")) as connection:
+        connection.execute("UPDATE deposits SET text = 'Max chased a tiger.' WHERE id = 1")
+        connection.execute("UPDATE semantic SET num_tokens = 1")
+        connection.commit()
+    segment = folder / "000001/segments/000000.seg"
+    os.truncate(segment, 5000)
+    with session(folder) as opened:
+        reply = opened.say("What did Max chase?")
+        assert [entry.memory.deposit.id for entry in reply.evidence if entry.memory] == [
+            entry.memory.deposit.id for entry in whole.evidence if entry.memory and entry.memory.deposit.id != 1
+        ]
+        assert "tiger" not in reply.text
+        assert (reply.damage.deposits, len(reply.damage.states)) == ((1,), 1)
+        assert opened.say("The harp is new.").remembered == 4
+        assert opened.say("What is new?").evidence[0].memory.deposit.id == 4
 
 
 def test_questions_are_deposited_only_when_asked_for(tmp_path, session: Opened):

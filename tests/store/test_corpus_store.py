@@ -158,13 +158,7 @@ def test_a_failed_document_is_remembered_with_its_reason(store):
     assert [d.status for d in store.documents()] == ["indexed"]
 
 
-def test_touching_a_document_changes_what_is_known_of_it_only(store):
-    corpora.fill(store, 1)
-    (document,) = store.documents()
-    info = corpora.info_of("doc0.txt", b"n")
-    with store.batch() as batch:
-        batch.touch_document(document.id, info)
-    assert [d.info for d in store.documents()] == [info]
+def test_what_is_not_there_cannot_be_deleted(store):
     with pytest.raises(CorpusError, match="no such document"), store.batch() as batch:
         batch.delete_document(99)
 

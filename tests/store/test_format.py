@@ -69,7 +69,7 @@ def test_the_documented_snippet_reads_records_without_precog(golden):
 
 
 def test_the_documented_snippet_checks_the_catalogue_without_precog(tmp_path):
-    _, snippet, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    *_, snippet, _ = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     namespace = {}
     exec(snippet, namespace)
     with corpora.create(tmp_path / "corpus") as store:

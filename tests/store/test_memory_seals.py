@@ -269,3 +269,26 @@ def test_what_is_more_than_one_thing_is_told_so(path):
     assert "the prototypes are not what was written" in told
     assert "the keys of deposit 2 are not what was written" in told
     assert "deposit 3 is not what was written" in told
+
+
+def test_a_damaged_deposit_is_counted_rightly_once_it_is_deleted(path):
+    change(
+        path, "UPDATE deposits SET domain = 'x' WHERE id = 2", "UPDATE groups SET subcluster = 'y' WHERE domain = 'x'"
+    )
+    with MemoryStore.open(path, write=True) as store:
+        assert (store.damaged_ids(), store.damaged_ids([1, 3])) == ([2], [])
+        assert any("x/" in line for line in store.miscounted_groups())
+        with store.batch() as batch:
+            batch.delete_deposits([2])
+        assert store.miscounted_groups() == []
+        store.check_counters()
+
+
+def test_text_that_is_no_utf_8_stops_one_row_alone(path):
+    change(path, "UPDATE deposits SET text = CAST(x'ff6162' AS TEXT), place = CAST(x'fe' AS TEXT) WHERE id = 2")
+    with MemoryStore.open(path) as store:
+        assert [deposit.id for deposit in store.deposits(only_sound=True)] == [1, 3, 4, 5, 6]
+        assert store.damaged_ids() == [2]
+        assert store.raw_parts(2)[0] == b"\xffab"
+        with pytest.raises(DamagedCorpusError, match=r"deposit 2 .*precog memory forget"):
+            store.deposit(2)

@@ -212,9 +212,24 @@ def test_a_file_of_others_in_the_place_of_a_segment_is_neither_cut_nor_erased(tm
     with pytest.raises(DamagedCorpusError, match=r"segment 000000 is damaged.*reindex"):
         writer.recover({0: 2}, 1)
     writer.recover({0: 2}, 1, allow_damaged=True)
-    writer.erase([Location(0, 1)])
+    assert writer.damage == ("segment 000000 is damaged: its header is another one",)
+    assert writer.next_location() == Location(1, 0)
+    assert writer.erase([Location(0, 1)]) == [Location(0, 1)]
     writer.remove([0])
     assert path.read_bytes() == photo
+
+
+def test_a_flipped_bit_of_a_header_is_mended_where_damage_is_allowed(tmp_path):
+    written_segments(tmp_path, 3)
+    path = segment_path(tmp_path, 0)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + bytes([whole[40] ^ 16]) + whole[41:])
+    writer = SegmentWriter(tmp_path, corpora.LAYOUT, corpora.SEGMENT_BYTES)
+    with pytest.raises(DamagedCorpusError, match="its header is another one"):
+        writer.recover({0: 3}, 1)
+    writer.recover({0: 3}, 1, allow_damaged=True)
+    assert (path.read_bytes(), writer.damage) == (whole, ())
+    assert writer.next_location() == Location(0, 3)
 
 
 def test_an_acknowledged_record_that_is_gone_is_damage_with_a_way_out(tmp_path):
@@ -228,6 +243,8 @@ def test_an_acknowledged_record_that_is_gone_is_damage_with_a_way_out(tmp_path):
     with pytest.raises(DamagedCorpusError, match="segment 000001 is missing; expected: "):
         writer.recover({0: 5, 1: 2}, 2)
     writer.recover({0: 5, 1: 2}, 2, allow_damaged=True)
+    assert writer.erase([Location(1, 0)]) == []
+    assert writer.next_location() == Location(2, 0)
 
 
 def test_erased_records_are_zeros_and_their_neighbours_are_whole(tmp_path):

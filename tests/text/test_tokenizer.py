@@ -92,10 +92,10 @@ def test_a_control_symbol_in_the_text_is_ordinary_text() -> None:
 
 def test_word_starts() -> None:
     hello, world = TOKENIZER.encode("Hello world")
-    assert TOKENIZER.starts_word(world)
+    assert TOKENIZER.word_starts[world]
     assert TOKENIZER.word_starts[hello]
-    assert not TOKENIZER.starts_word(TOKENIZER.encode("a\nb")[-1])
-    assert not TOKENIZER.starts_word(TOKENIZER.boundary_id)
+    assert not TOKENIZER.word_starts[TOKENIZER.encode("a\nb")[-1]]
+    assert not TOKENIZER.word_starts[TOKENIZER.boundary_id]
 
 
 def test_a_continuation_keeps_its_space() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from precog.train.interrupt import Interrupt, TrainingInterrupted
+from precog.interrupt import Interrupt
+from precog.train.interrupt import TrainingInterrupted
 
 STEPS = 50
 
@@ -73,6 +74,19 @@ def test_a_second_sigint_does_not_wait_and_a_second_sigterm_does():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_who_ignores_signals_goes_on_ignoring_them():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        interrupt = Interrupt()
+        with interrupt.listening():
+            signal.raise_signal(signal.SIGINT)
+            assert not interrupt.is_wanted
+            assert signal.getsignal(signal.SIGTERM) == interrupt._ask
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_an_interrupted_run_says():

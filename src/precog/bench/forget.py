@@ -182,7 +182,7 @@ def _told(
     on_deposits: OnDeposits,
 ) -> OpenMemory:
     layout = MemorySettings("", "", keys.fingerprint).form.layout(backbone.spec, backbone.tokenizer.vocab_size)
-    budget = int(settings.num_deposits * settings.kept_share) * layout.record_bytes
+    budget = max(1, int(settings.num_deposits * settings.kept_share)) * layout.record_bytes
     memory = create_memory(folder, backbone, keys, budget_bytes=budget, threshold=0.0)
     for start in range(0, len(said), UNIT_DEPOSITS):
         unit = said[start : start + UNIT_DEPOSITS]

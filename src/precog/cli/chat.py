@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.chat_commands import run_command, said_of
 from precog.cli.conversation import converse, is_interactive
 from precog.cli.main import STARTED_SEC
+from precog.cli.memory.notes import tell_lines
 from precog.cli.output import human_seconds, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
@@ -18,19 +20,31 @@ from precog.session import Reply, Session, SessionOptions
 def chat(
     user: options.User,
     corpus: options.Corpus = None,
-    top_k: Annotated[int, typer.Option(metavar="N", help="Pieces of evidence retrieved and shown.")] = 3,
-    inject: Annotated[int, typer.Option(metavar="N", help="States composed.")] = 1,
+    top_k: Annotated[int, typer.Option(metavar="N", help="How many deposits and chunks are retrieved and shown.")] = 3,
+    inject: Annotated[
+        int, typer.Option(metavar="N", help="How many of them give their states to the answer, at most --top-k.")
+    ] = 1,
     compose: options.Compose = DEFAULT_RULE,
     compose_temperature: options.ComposeTemperature = DEFAULT_TEMPERATURE,
-    baseline: Annotated[float, typer.Option(metavar="L", help="Share of the session's semantic state.")] = 0.0,
+    baseline: Annotated[
+        float, typer.Option(metavar="L", help="Share of the session's semantic state in the answer, 0 to 1.")
+    ] = 0.0,
     free: options.Free = False,
     min_confidence: options.MinConfidence = None,
     always_answer: options.AlwaysAnswer = False,
     remember: Annotated[
-        str, typer.Option(metavar="statements|all|nothing", help="What of it is deposited; questions are no facts.")
+        str,
+        typer.Option(
+            metavar="statements|all|nothing", help="Which utterances are deposited; statements are all but questions."
+        ),
     ] = "statements",
     speaker: Annotated[
-        str | None, typer.Option(metavar="S", help="Who speaks.  \\[default: --user]", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="S",
+            help="Who speaks, as deposits note it.  \\[default: the name given as --user]",
+            show_default=False,
+        ),
     ] = None,
     model: options.Model = None,
     encoder: options.Encoder = None,
@@ -38,7 +52,12 @@ def chat(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> int:
-    """Talk to a memory: what is said is remembered, and answered from what was said before and from a corpus."""
+    """Talk to a memory: what is said is remembered, and answered from what was said before and from a corpus.
+
+    A line is an utterance, typed or piped. One that begins with a slash is a command and is not remembered: /help,
+    /list [N] (the last deposits), /forget [N …] (deposits by their numbers, or what was remembered last), /quit. A line
+    that begins with two slashes is said with one.
+    """
     settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
     how = SessionOptions(
         top_k=top_k,
@@ -63,18 +82,25 @@ def chat(
 def _converse(session: Session, as_json: bool) -> None:
     """Utterance after utterance; how the session began is told with the first reply."""
     is_told = False
+    told: set[str] = set()
 
-    def answer(utterance: str) -> None:
+    def answer(line: str) -> bool:
         nonlocal is_told
+        utterance = said_of(line)
+        if utterance is None:
+            return run_command(session, line, as_json=as_json)
         reply = session.say(utterance)
+        tell_lines(*(line for line in reply.damage.lines if line not in told))
+        told.update(reply.damage.lines)
         if not as_json:
             _show(utterance, reply)
-            return
+            return False
         began = {} if is_told or session.start is None else {"start": session.start.to_json()}
         print_json({"utterance": utterance, **reply.to_json(), **began})
         is_told = True
+        return False
 
-    converse(session.backbone.card.name, "utterance", ">", answer, as_json=as_json)
+    converse(session.backbone.card.name, "utterance", ">", answer, as_json=as_json, more=", /help tells the commands")
 
 
 def _show(utterance: str, reply: Reply) -> None:

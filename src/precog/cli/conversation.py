@@ -13,15 +13,18 @@ def is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def converse(model: str, noun: str, prompt: str, answer: Callable[[str], None], *, as_json: bool) -> None:
+def converse(
+    model: str, noun: str, prompt: str, answer: Callable[[str], bool | None], *, as_json: bool, more: str = ""
+) -> None:
     """Answer until the end of input; a line that fails is told and does not end it.
 
     Args:
         model: that is ready.
         noun: what a line is, "question" or "utterance"; the key of what failed in JSON.
         prompt: one character before what is typed.
-        answer: called with every line that is not empty.
+        answer: called with every line that is not empty; True ends the conversation.
         as_json: print failures as JSON, too.
+        more: told with how it ends, to whom types.
 
     Raises:
         InputError: nothing came.
@@ -30,7 +33,7 @@ def converse(model: str, noun: str, prompt: str, answer: Callable[[str], None], 
     lines = lines_of_input()
     interactive = is_interactive()
     if interactive:
-        err.print(f"[bold]{shown(model)}[/] is ready; an empty line or Ctrl-D ends.")
+        err.print(f"[bold]{shown(model)}[/] is ready; an empty line or Ctrl-D ends{shown(more)}.")
     has_come = False
     while True:
         if interactive:
@@ -43,7 +46,8 @@ def converse(model: str, noun: str, prompt: str, answer: Callable[[str], None], 
             continue
         has_come = True
         try:
-            answer(text)
+            if answer(text):
+                break
         except PrecogError as error:
             if isinstance(error, StorageError) and getattr(sys.stdout, "broken", False):
                 raise

@@ -10,6 +10,7 @@ from rich.table import Table
 from precog.backbones.registry import load_backbone
 from precog.cli import options
 from precog.cli.eval_clusters import clusters
+from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
 from precog.cli.eval_locomo import locomo
 from precog.cli.output import human_seconds, out, print_json
@@ -47,7 +48,7 @@ def squad(
     context: Annotated[str, typer.Option(metavar="gold|retrieved", help="Where the paragraph comes from.")] = "gold",
     modes: Annotated[str, typer.Option(metavar="M,M,…", help="Modes to run.")] = ",".join(MODES),
     free: Annotated[bool, typer.Option("--free", help="Decode freely instead of grounded.")] = False,
-    codec: Annotated[str, typer.Option(metavar="fp16|fp32", help="How states are stored.")] = "fp16",
+    codec: options.Codec = "fp16",
     encode: Annotated[str, typer.Option(metavar="once|twice|twice-reversed", help="How paragraphs are read.")] = "once",
     beam: Annotated[int | None, typer.Option(metavar="N", help="Beam width; the model's own when left out.")] = None,
     compose_temperature: Annotated[float, typer.Option(help="Softmax temperature of inject_top3.")] = 1.0,
@@ -101,6 +102,7 @@ def squad(
 
 
 app.command()(clusters)
+app.command()(codecs)
 app.command()(locomo)
 
 

@@ -30,7 +30,7 @@ def composition(
             help="Rows: in_context, best, or mean, concat, permute, mix, replay; @T is a temperature, +layer renorms.",
         ),
     ] = ",".join(DEFAULT_WAYS),
-    codec: Annotated[str, typer.Option(metavar="fp16|fp32", help="How states are stored.")] = "fp16",
+    codec: options.Codec = "fp16",
     model: options.Model = None,
     device: options.Device = None,
     threads: options.Threads = None,

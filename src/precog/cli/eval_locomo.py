@@ -6,7 +6,8 @@ per way of searching, with ``name``, ``prototypes``, ``probe_by``, ``probes``, `
 ``all`` (each ``{"1", "5", "10"}`` in percent), ``fraction_searched``, ``median_search_sec``, ``by_category``;
 ``verdict`` (``flat``, ``margin``, ``most_searched``, ``by_search``); ``keys``, flat recall by what turns are searched
 by; ``median_encode_sec``; ``storage`` (``bytes`` by K, ``state_bytes``, ``num_texts``, ``mean_conversation_tokens``)
-and ``answers`` (``n``, ``evidence_is_first``, ``modes``, ``stemmer``), both null without ``--answers``; ``encoder``,
+and ``answers`` (``n``, ``evidence_is_first``, ``modes``, ``stemmer``; by mode ``f1``, ``abstained``, the share of
+answers that a chat would withhold, ``f1_abstentions_counted`` and more), both null without ``--answers``; ``encoder``,
 ``model``, ``codec`` and ``seed``.
 """
 
@@ -51,7 +52,7 @@ def locomo(
     samples: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write every answer, as JSON lines.")
     ] = None,
-    codec: Annotated[str, typer.Option(metavar="fp16|fp32", help="How states are stored.")] = "fp16",
+    codec: options.Codec = "fp16",
     seed: options.Seed = 0,
     model: options.Model = None,
     device: options.Device = None,
@@ -186,7 +187,7 @@ def _print_verdict(found: dict[str, Any]) -> None:
 
 def _print_answers(report: dict[str, Any]) -> None:
     answers, storage = report["answers"], report["storage"]
-    table = Table("mode", "F1", "95 %", "F1 | evidence", "tokens read", "of context", "time")
+    table = Table("mode", "F1", "95 %", "F1 | evidence", "abstained", "tokens read", "of context", "time")
     table.title = f"Answers to {answers['n']} questions from the turn found first"
     for mode, row in answers["modes"].items():
         low, high = row["f1_interval"]
@@ -196,6 +197,7 @@ def _print_answers(report: dict[str, Any]) -> None:
             f"{row['f1']:.1f}",
             f"{low:.1f} – {high:.1f}",
             "–" if given is None else f"{given:.1f}",
+            f"{100 * row['abstained']:.0f} %",
             f"{row['mean_tokens_read']:.1f}",
             f"{row['mean_context_tokens_read']:.1f}",
             human_seconds(row["median_latency_sec"]),

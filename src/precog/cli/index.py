@@ -56,13 +56,23 @@ def index(
     ] = None,
     codec: Annotated[
         str | None,
-        typer.Option(metavar="fp16|fp32", help="How states are stored.  \\[default: fp16]", show_default=False),
+        typer.Option(metavar=options.CODECS, help="How states are stored.  \\[default: fp16]", show_default=False),
     ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
             metavar="all|none|alternate|bottom:N|top:N|LIST",
             help="Layers whose states are kept.  \\[default: all]",
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            help="What the states may take on the disk together, now and at later runs; those of the shortest texts "
+            "give way first and are read again when they are needed.  \\[default: no limit]",
+            min=0,
             show_default=False,
         ),
     ] = None,
@@ -90,6 +100,7 @@ def index(
             "overlap": overlap,
             "strategy": strategy,
         },
+        budget_bytes=budget,
     )
     with IndexProgress() as progress:
         report = index_documents(request, progress=progress)
@@ -98,7 +109,7 @@ def index(
         print_json(report.to_json())
     else:
         print_summary(report, settings.corpus_folder)
-    return 0 if report.anything or report.pruned else 1
+    return 0 if report.anything or report.pruned or budget is not None else 1
 
 
 class IndexProgress(Bar):
@@ -170,3 +181,5 @@ def print_summary(report: IngestReport, corpus: Path) -> None:
             f"{counted(report.chunks, 'chunk')}, {report.tokens:,} tokens, {human_bytes(report.bytes)} of documents, "
             f"{report.tokens_per_sec:,.0f} tokens/s"
         )
+    if report.let_go:
+        out.print(f"{counted(report.let_go, 'state')} gave way to the budget: their texts are read again when needed")

@@ -18,6 +18,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     with CorpusStore.open(settings.corpus_folder) as store:
         size, made_with = store.size(), settings_of(store)
         layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
+        budget_bytes = store.state_budget_bytes
     own_chunk_tokens = _chunk_tokens_of(made_with.model)
     if as_json:
         counts = asdict(size)
@@ -29,6 +30,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
                 "bytes": sizes,
                 "record_bytes": layout.record_bytes,
                 "state_bytes": layout.state_bytes,
+                "state_budget_bytes": budget_bytes,
                 "state_room_tokens": layout.note.get("room_tokens"),
                 "settings": made_with.to_json(),
                 "model_chunk_tokens": own_chunk_tokens,
@@ -48,11 +50,14 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     if room_tokens:
         kept += f"; with keys and values of attention of up to {room_tokens} tokens"
     parts = f"text {human_bytes(size.text_bytes)}, keys {human_bytes(size.key_bytes)}"
+    states = f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"
+    if budget_bytes is not None:
+        states += f"; budget {human_bytes(budget_bytes)}, {size.num_unstored:,} gave way and are read again when needed"
     lines = [
         ("documents", f"{total:,}{failed}"),
         ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({strategy})"),
         ("tokens", f"{size.num_tokens:,}"),
-        ("states", f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"),
+        ("states", states),
         ("on disk", f"{human_bytes(size.disk_bytes)}: states {human_bytes(size.state_bytes)}, {parts}"),
         ("model", f"{made_with.model}, fingerprint {fingerprint[:12]}"),
         ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}"),

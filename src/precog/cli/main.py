@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 INTERRUPTED = 130
 _GOING_ON = ("index", "reindex", "forget", "train")
+_GOING_ON_IN_MEMORY = tuple(("memory", name) for name in ("remember", "import", "reindex", "forget", "purge"))
 _DISK_ERRORS = {
     errno.EACCES,
     errno.EDQUOT,
@@ -220,7 +221,7 @@ def _refused(error: OSError) -> PrecogError:
 
 def _interrupted(arguments: Sequence[str]) -> int:
     after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
-    goes_on = bool(arguments) and arguments[0] in _GOING_ON
+    goes_on = bool(arguments) and (arguments[0] in _GOING_ON or tuple(arguments[:2]) in _GOING_ON_IN_MEMORY)
     error = PrecogError("interrupted", hint="what was acknowledged is kept, run it again to go on" if goes_on else None)
     error.code = "interrupted"
     if os.environ.get("RANK", "0") != "0":

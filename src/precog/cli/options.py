@@ -6,32 +6,49 @@ import typer
 
 Corpus = Annotated[
     str | None,
-    typer.Option("--corpus", metavar="DIR", help="Corpus folder \\[env: PRECOG_CORPUS].", show_default=False),
+    typer.Option(
+        "--corpus", metavar="DIR", help="The folder of the corpus \\[env: PRECOG_CORPUS].", show_default=False
+    ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="DIR|NAME", help="Model folder or installed model \\[env: PRECOG_MODEL].", show_default=False
+        "--model",
+        metavar="DIR|NAME",
+        help="The model: a folder, or the name of an installed one \\[env: PRECOG_MODEL].",
+        show_default=False,
     ),
 ]
 Device = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="auto|cpu|cuda|mps", help="Where to compute \\[env: PRECOG_DEVICE].", show_default=False
+        "--device",
+        metavar="auto|cpu|cuda|mps",
+        help="Where the model computes; auto takes a GPU if there is one \\[env: PRECOG_DEVICE].  \\[default: auto]",
+        show_default=False,
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", help="CPU threads \\[env: PRECOG_THREADS].", show_default=False)
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        help="How many CPU threads the model uses \\[env: PRECOG_THREADS].  \\[default: torch's choice]",
+        show_default=False,
+    ),
 ]
 Encoder = Annotated[
     str | None,
     typer.Option(
         "--encoder",
         metavar="PATH|HUB_ID",
-        help="Sentence encoder: a folder, an ONNX file or a cached hub id \\[env: PRECOG_ENCODER].",
+        help="The sentence encoder: a folder, an ONNX file or a cached hub id \\[env: PRECOG_ENCODER].  "
+        "\\[default: the one that made the keys; the bundled one where there are none]",
         show_default=False,
     ),
 ]
+CODECS = "fp32|fp16|int8|int8-rot|int4|int4-rot"
+Codec = Annotated[str, typer.Option("--codec", metavar=CODECS, help="How states are stored.")]
 Retrieval = Annotated[
     str | None,
     typer.Option(
@@ -48,7 +65,9 @@ Compose = Annotated[
 ComposeTemperature = Annotated[
     float,
     typer.Option(
-        "--compose-temperature", metavar="T", help="Of the softmax over scores (mean and mix); 1 in the paper."
+        "--compose-temperature",
+        metavar="T",
+        help="Temperature of the softmax over scores, for mean and mix; 1 in the paper.",
     ),
 ]
 MinConfidence = Annotated[
@@ -56,14 +75,54 @@ MinConfidence = Annotated[
     typer.Option(
         "--min-confidence",
         metavar="P",
-        help="Below it there is no answer.  \\[default: the model's own]",
+        help="Confidence, 0 to 1, below which there is no answer.  \\[default: the model's own]",
         show_default=False,
     ),
 ]
-AlwaysAnswer = Annotated[bool, typer.Option("--always-answer", help="Answer whatever the confidence.")]
-Free = Annotated[bool, typer.Option("--free", help="Let the model say what it likes.")]
-User = Annotated[str, typer.Option("--user", metavar="U", help="Whose memory.")]
+AlwaysAnswer = Annotated[bool, typer.Option("--always-answer", help="Answer, however low the confidence is.")]
+Free = Annotated[
+    bool, typer.Option("--free", help="Let the model say what it likes, instead of words that it has read.")
+]
+User = Annotated[str, typer.Option("--user", metavar="U", help="The user whose memory it is.")]
+_DIAL = "a number, /N for one every N tokens, or all for one a token"
+DialA = Annotated[
+    str | None,
+    typer.Option(
+        "--dial-a",
+        metavar="K",
+        help=f"How many states are kept of a deposit about a specific, time-critical event: {_DIAL}.  "
+        "\\[default: the memory's own; 1 in a new one]",
+        show_default=False,
+    ),
+]
+DialB = Annotated[
+    str | None,
+    typer.Option(
+        "--dial-b",
+        metavar="K",
+        help="How many states are kept of any other deposit, such as of what recurs; as for --dial-a.  "
+        "\\[default: the memory's own; 1 in a new one]",
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        metavar="BYTES",
+        help="The bytes that the states of all deposits may take together; beyond them the coldest states expire, "
+        "texts stay.  \\[default: the memory's own; 1073741824, 1 GiB, in a new one]",
+        show_default=False,
+    ),
+]
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Of the random numbers.", min=0, max=2**63 - 1)
+    int,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        help="Where the random numbers begin; the same seed gives the same result.",
+        min=0,
+        max=2**63 - 1,
+    ),
 ]  # as torch and numpy take it
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, last on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, as the last line of stdout.")]

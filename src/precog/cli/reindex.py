@@ -24,7 +24,7 @@ def reindex(
         ),
     ] = None,
     codec: Annotated[
-        str | None, typer.Option(metavar="fp16|fp32", help="How states are stored.", show_default=False)
+        str | None, typer.Option(metavar=options.CODECS, help="How states are stored.", show_default=False)
     ] = None,
     layers: Annotated[
         str | None,

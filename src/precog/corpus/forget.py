@@ -155,6 +155,8 @@ def _keys(store: CorpusStore, rows: Iterable[Document]) -> Iterator[UInt8[np.nda
 
 
 def _state(store: CorpusStore, chunk: Chunk) -> Iterator[UInt8[np.ndarray, " n"]]:
+    if not chunk.is_stored:
+        return
     with contextlib.suppress(DamagedStateError, DamagedCorpusError):
         record = store.read_state(chunk.id)
         yield record.state

@@ -35,6 +35,7 @@ class IndexRequest:
         include_all: read also what is hidden or ignored.
         prune: forget documents whose file has vanished.
         wanted: settings of `CorpusSettings` that were asked for by name; None values ask for nothing.
+        budget_bytes: what the records of states may take together from now on; None changes nothing.
     """
 
     paths: tuple[str, ...]
@@ -44,6 +45,7 @@ class IndexRequest:
     include_all: bool = False
     prune: bool = False
     wanted: Mapping[str, object] = field(default_factory=dict)
+    budget_bytes: int | None = None
 
 
 def index_documents(request: IndexRequest, *, progress: Progress | None = None) -> IngestReport:
@@ -54,7 +56,9 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
         InputError: a path names nothing, or there is no file to read in what was named.
         CorpusError, ModelError, EncoderError, ForeignStateError, StorageError: as the parts do.
     """
-    if not request.paths and not request.prune:
+    if request.budget_bytes is not None and request.budget_bytes < 0:
+        raise UsageError("--budget is out of range", given=request.budget_bytes, expected="bytes, at least 0")
+    if not request.paths and not request.prune and request.budget_bytes is None:
         raise UsageError("what is to be read?", expected="files, folders, globs or - for standard input")
     found = SourceList((), {})
     if request.paths:
@@ -65,6 +69,8 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
         raise InputError("there is nothing to read", given=given, hint="--all reads also what is hidden or ignored")
     store, backbone, encoder = (_open if CorpusFolder(request.corpus).exists else _create)(request)
     with store:
+        if request.budget_bytes is not None:
+            store.set_state_budget(request.budget_bytes)
         return Ingest(store, backbone, encoder, named=request.model.name, progress=progress).run(
             found, prune=request.prune
         )

@@ -85,7 +85,9 @@ class Ingest:
                 if writer.num_states >= next_refresh:  # whoever asks meanwhile, or after a crash, has less to rebuild
                     refresh_index(self._store, self._encoder.fingerprint)
                     next_refresh = 2 * writer.num_states
+            writer.keep_budget()
         report.states = writer.num_states
+        report.let_go = writer.num_let_go
         refresh_index(self._store, self._encoder.fingerprint)
         report.elapsed_sec = time.perf_counter() - started
         return report

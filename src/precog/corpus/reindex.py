@@ -86,6 +86,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             settings=settings.to_json(), layout=layout, fingerprint=fingerprint, key_dim=encoder.dim
         )
         try:
+            new.set_state_budget(old.state_budget_bytes)
             _fill(old, new, backbone, settings, encoder, tokenizer, report, progress or Silent())
             refresh_index(new, encoder.fingerprint)
         except BaseException:
@@ -115,7 +116,9 @@ def _fill(
         for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):
             writer.commit(unit)
             progress.advance(report.tokens, writer.num_tokens)
+        writer.keep_budget()
     report.states = writer.num_states
+    report.let_go = writer.num_let_go
 
 
 def _events(

@@ -66,6 +66,7 @@ class IngestReport:
         pruned: those of them that were forgotten.
         chunks: chunks added.
         states: states made: fewer where chunks say the same.
+        let_go: states that gave way to the corpus's budget.
         tokens: tokens of the added chunks.
         bytes: of the documents that were read.
         elapsed_sec: of the whole run.
@@ -83,6 +84,7 @@ class IngestReport:
     pruned: int = 0
     chunks: int = 0
     states: int = 0
+    let_go: int = 0
     tokens: int = 0
     bytes: int = 0
     elapsed_sec: float = 0.0
@@ -113,6 +115,7 @@ class IngestReport:
             },
             "chunks": self.chunks,
             "states": self.states,
+            "let_go": self.let_go,
             "tokens": self.tokens,
             "bytes": self.bytes,
             "tokens_per_sec": round(self.tokens_per_sec, 1),

@@ -31,7 +31,7 @@ class CorpusSettings:
         encoder: where the sentence encoder was found; "" for the default one.
         encoder_fingerprint: of the sentence encoder; another one is refused.
         encode_mode: ``once``, ``twice`` or ``twice-reversed``; part of the states' fingerprint.
-        codec: ``fp16`` or ``fp32``.
+        codec: how states are kept: ``fp32``, ``fp16``, ``int8``, ``int8-rot``, ``int4`` or ``int4-rot``.
         layers: subset of layers whose states are kept.
         chunk_tokens: cap on the tokens of a chunk, as it was when the corpus was made: another model's own length, or a
             later default, changes nothing.

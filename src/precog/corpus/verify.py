@@ -128,17 +128,20 @@ def verify_corpus(
         violations: list[str] = []
         for number, chunk in enumerate(chosen):
             say(f"reading chunk {number + 1} of {len(chosen)}")
-            try:
-                record = store.read_state(chunk.id)
-            except (DamagedStateError, DamagedCorpusError):
-                continue  # reported below, with every other record
+            ids = backbone.tokenizer.encode(chunk.info.context + chunk.info.text)
+            record = None
+            if chunk.is_stored:
+                try:
+                    record = store.read_state(chunk.id)
+                except (DamagedStateError, DamagedCorpusError):
+                    continue  # reported below, with every other record
             label = f"{chunk.source}, chunk {chunk.info.ordinal}"
             found = found.joined(
                 verify_chunk(
                     backbone,
-                    record.token_ids.tolist(),
+                    ids if record is None else record.token_ids.tolist(),
                     question,
-                    stored=states.state(record),
+                    stored=None if record is None else states.state(record),
                     stored_codec=settings.codec,
                     layers=layers,
                     codecs=() if settings.codec == "fp16" else ("fp16",),  # the stored states are FP16's already
@@ -147,7 +150,7 @@ def verify_corpus(
                     label=label,
                 )
             )
-            if record.token_ids.tolist() != backbone.tokenizer.encode(chunk.info.context + chunk.info.text):
+            if record is not None and record.token_ids.tolist() != ids:
                 violations.append(f"{label}: the stored tokens are not those of the stored text")
         say("checking the catalogue")
         violations += (" ".join(line.split()) for line in store.complaints())

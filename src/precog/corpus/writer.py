@@ -67,7 +67,10 @@ class CopiedStates:
 
     def _put(self, take: Take) -> PutState:
         assert take.copy_of is not None
-        record = self._store.read_state(take.copy_of)
+        [chunk] = self._store.chunks([take.copy_of]).values()
+        if not chunk.is_stored:
+            return lambda batch: batch.add_unstored_state(take.chunk.token_ids)
+        record = self._store.read_state(chunk)
         if tuple(record.token_ids.tolist()) != take.chunk.token_ids:
             hint = "say where the model is that made it, or another one: --model DIR"
             raise ModelError("the tokenizer of this corpus is not here", given=take.chunk.document, hint=hint)
@@ -85,6 +88,7 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
     Attributes:
         num_states: states put into the store so far.
         num_tokens: tokens of all chunks so far.
+        num_let_go: states that gave way to the corpus's budget.
     """
 
     def __init__(self, store: CorpusStore, states: StateMaker, encoder: Encoder) -> None:
@@ -94,6 +98,17 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keys")
         self.num_states = 0
         self.num_tokens = 0
+        self.num_let_go = 0
+        self._budget_bytes = store.state_budget_bytes
+
+    def keep_budget(self) -> None:
+        """Keeps the corpus's budget where nothing was committed, as after it was made smaller."""
+        if (
+            self._budget_bytes is not None
+            and self._store.size().num_states > self._budget_bytes // self._store.layout.record_bytes
+        ):
+            with self._store.batch() as batch:
+                self.num_let_go += batch.keep_budget(self._budget_bytes)
 
     def __enter__(self) -> "UnitWriter":
         return self
@@ -118,6 +133,8 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
             states = self._states.make(unread)
             keys = dict(zip(distinct, future.result(), strict=True))
             self._apply(batch, unit.events, states, keys)
+            if self._budget_bytes is not None:
+                self.num_let_go += batch.keep_budget(self._budget_bytes)
         self.num_states += len(unread)
         self.num_tokens += sum(len(take.chunk.token_ids) for take in takes)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from precog.backbones.protocol import Backbone
 from precog.errors import InputError
-from precog.state import CODECS, Float16Codec, LayerSubset, State
+from precog.state import LayerSubset, State, StateSpec, codec_named
 
 FP32_BOUND = 1e-4  # max |Δlogit| that counts as exact at FP32
 CONTINUATION_BOUND = 2.0**-10  # expected per layer, relative in the inf-norm, 40 tokens after an FP16 state
@@ -115,7 +115,7 @@ def verify_chunk(
         chunk_ids: ids of the chunk, without boundary.
         question_ids: a question's segment; its prefixes of 1, 2, 3 … tokens are all compared, so pass the longest.
         stored: a state from disk, compared like the ones made here, under the name ``stored``.
-        stored_codec: how it was kept: ``fp32`` or ``fp16``.
+        stored_codec: name of the codec it was kept in.
         layers: the subset it was kept with; with layers missing its logits are measured, not judged.
         codecs: those to send a fresh state through.
         live_cuts: also cut inside segments (twice the work).
@@ -139,13 +139,13 @@ def verify_chunk(
     violations = _judge(f"{label}: injection", exact, "fp32", backbone)
     coded: dict[str, Comparison] = {}
     for name in codecs:
-        codec = CODECS[name]
+        codec = codec_named(name)
         data = codec.encode(fresh, backbone.spec)
         back = codec.decode(data, backbone.spec, num_tokens=fresh.num_tokens, decay_time=fresh.decay_time)
-        coded[name] = dataclasses.replace(inject(back), max_codec_error=_codec_error(back, fresh, name))
+        coded[name] = dataclasses.replace(inject(back), max_codec_error=_codec_error(back, fresh, name, backbone.spec))
         violations += _judge(f"{label}: {name} codec", coded[name], name, backbone)
     if stored is not None:
-        error = _codec_error(stored, fresh, stored_codec, layers)
+        error = _codec_error(stored, fresh, stored_codec, backbone.spec, layers)
         coded["stored"] = dataclasses.replace(inject(stored), max_codec_error=error)
         whole = layers is None or layers.is_all
         violations += _judge(f"{label}: stored state", coded["stored"], stored_codec if whole else "part", backbone)
@@ -196,12 +196,11 @@ def _from_live_cuts(backbone: Backbone, ids: list[int], judge: Tensor) -> tuple[
     return result, len(cuts)
 
 
-def _codec_error(decoded: State, fresh: State, codec: str, layers: LayerSubset | None = None) -> float:
+def _codec_error(decoded: State, fresh: State, codec: str, spec: StateSpec, layers: LayerSubset | None = None) -> float:
     """The largest error of a decoded state, in units of what codec and rounding may cause."""
     reals = fresh.recurrent
     allowed = reals.abs().amax(1, keepdim=True) * ROUNDING + torch.finfo(reals.dtype).tiny
-    if codec == "fp16":
-        allowed = allowed + Float16Codec().bound(fresh)
+    allowed = allowed + codec_named(codec).bound(fresh, spec)
     error = (decoded.recurrent - reals).abs() / allowed
     if layers is not None:
         error = error[list(layers.indices)]

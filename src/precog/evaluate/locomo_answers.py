@@ -3,14 +3,18 @@
 LoCoMo lower-cases, drops ASCII punctuation and the words a, an, the and and, and stems what is left (Porter, as in
 `precog.evaluate.stemming`); a multi-hop answer is a list, parted at commas, each part against the best of what was
 said; of an open-domain answer only what stands before a semicolon counts. Adversarial questions have no answer in
-their conversation and are not asked: LoCoMo scores whether a model refuses, and grounding always answers.
+their conversation and are not asked: LoCoMo scores whether a model refuses.
+
+A grounded answer is a span of what a chat would take one from: of the words of the turn, and of its header (time, day,
+speaker, days of relative times) only where the question asks for such. It is scored however sure the model is; how
+often a chat would say that it has no answer, and F1 with nothing scored there, are told beside it.
 """
 
 import random
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +32,7 @@ from precog.evaluate.stemming import stem
 from precog.memory.dial import Dial
 from precog.memory.state_cost import StateCost, chunk_bytes
 from precog.memory.transcript import CATEGORIES, LocomoQuestion
+from precog.session.spoken import spans_for
 from precog.state.codec import codec_named
 
 DIALS = ("1", "4", "all")
@@ -121,23 +126,32 @@ def answers_of(
         turn, said = best.read_text(), {}
         for kind, reader in readers.items():
             reader.encode([turn])
-            said[f"inject_{kind}"] = reader.inject(question.question, [turn], [1.0], 1.0)
-            said[f"in_context_{kind}"] = reader.in_context(question.question, turn)
+            source = spans_for(question.question, reader.source(turn), best.header, backbone.tokenizer)
+            said[f"inject_{kind}"] = reader.inject(question.question, [turn], [1.0], 1.0, [source])
+            said[f"in_context_{kind}"] = reader.in_context(question.question, turn, source)
         asked.append(Asked(question, turn, best.utterance.reference in question.evidence, said))
         on_question(done)
-    return _report(asked, backbone), asked
+    return _report(asked, backbone, settings), asked
 
 
-def _report(asked: Sequence[Asked], backbone: Backbone) -> dict[str, object]:
+def _report(
+    asked: Sequence[Asked], backbone: Backbone, settings: Mapping[str, GroundedSettings | FreeSettings]
+) -> dict[str, object]:
     modes: dict[str, object] = {}
     for mode in MODES:
         scores = [locomo_f1(one.said[mode].text, one.question) for one in asked]
         found = [score for score, one in zip(scores, asked, strict=True) if one.is_evidence]
         whole = bootstrap(scores)
+        own_settings = settings[mode.rpartition("_")[2]]
+        least = own_settings.min_confidence if isinstance(own_settings, GroundedSettings) else 0.0
+        withheld = [one.said[mode].confidence < least for one in asked]  # of a free answer NaN, which is below nothing
+        spoken = [0.0 if is_withheld else score for score, is_withheld in zip(scores, withheld, strict=True)]
         context = [0 if mode.startswith("inject") else 1 + len(backbone.tokenizer.encode(one.turn)) for one in asked]
         modes[mode] = {
             "f1": whole.mean,
             "f1_interval": [whole.low, whole.high],
+            "abstained": float(np.mean(withheld)),
+            "f1_abstentions_counted": float(np.mean(spoken)),
             "f1_where_evidence_is_first": float(np.mean(found)) if found else None,
             "f1_by_category": {
                 name: float(np.mean(own))

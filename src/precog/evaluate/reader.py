@@ -41,7 +41,7 @@ class ParagraphReader:
 
     Args:
         backbone: the model.
-        codec: ``fp32`` or ``fp16``: how states are stored.
+        codec: name of the codec that states are stored in.
         settings: how answers are decoded.
     """
 
@@ -75,50 +75,80 @@ class ParagraphReader:
             stored, self.backbone.spec, num_tokens=original.num_tokens, encoding_dtype=original.encoding_dtype
         )
 
-    def inject(self, question: str, paragraphs: Sequence[str], scores: Sequence[float], temperature: float) -> Said:
-        """Answer from the states of paragraphs, composed by the paper's softmax mean when there are several."""
+    def source(self, paragraph: str) -> Source:
+        """What an answer from a paragraph may be a span of: all its tokens."""
+        return Source.of(self._tokens(paragraph)[0])
+
+    def inject(
+        self,
+        question: str,
+        paragraphs: Sequence[str],
+        scores: Sequence[float],
+        temperature: float,
+        sources: Sequence[Source] | None = None,
+    ) -> Said:
+        """Answer from the states of paragraphs, composed by the paper's softmax mean when there are several.
+
+        Args:
+            question: that is asked.
+            paragraphs: whose states answer.
+            scores: of the paragraphs.
+            temperature: of the softmax over them.
+            sources: what a grounded answer may be a span of: the last tokens of each paragraph; None for all of them.
+        """
         states = [self.state(paragraph) for paragraph in paragraphs]
         state = (
             states[0]
             if len(states) == 1
             else compose(states, scores, self.backbone.spec, temperature=temperature).state
         )
-        return self._answer_from(state, question, paragraphs)
+        return self.answer_from(state, question, paragraphs, sources)
 
     def inject_other(self, question: str, paragraph: str, other: str) -> Said:
         """Answer from the state of another paragraph, under the mask of the right one."""
-        return self._answer_from(self.state(other), question, [paragraph])
+        return self.answer_from(self.state(other), question, [paragraph])
 
-    def _answer_from(self, state: State, question: str, paragraphs: Sequence[str]) -> Said:
+    def answer_from(
+        self, state: State, question: str, paragraphs: Sequence[str], sources: Sequence[Source] | None = None
+    ) -> Said:
+        """Answer from any state, under the mask of paragraphs; ``sources`` as for `inject`."""
         ids = question_segment(self.backbone, question)
-        sources = [Source.of(self._tokens(paragraph)[0]) for paragraph in paragraphs]
-        answer = answer_inject(self.backbone, state, ids, sources=sources, settings=self.settings)
-        return self._said(answer, paragraphs)
+        given = [self.source(paragraph) for paragraph in paragraphs] if sources is None else sources
+        answer = answer_inject(self.backbone, state, ids, sources=given, settings=self.settings)
+        return self._said(answer, paragraphs, given)
 
-    def in_context(self, question: str, paragraph: str) -> Said:
-        """Answer by reading the paragraph and the question in one pass."""
+    def in_context(self, question: str, paragraph: str, source: Source | None = None) -> Said:
+        """Answer by reading the paragraph and the question in one pass; ``source`` as for `inject`."""
         ids = question_segment(self.backbone, question)
-        answer = answer_in_context(self.backbone, [self._tokens(paragraph)[0]], ids, settings=self.settings)
-        return self._said(answer, [paragraph])
+        given = [self.source(paragraph) if source is None else source]
+        read = [self._tokens(paragraph)[0]]
+        answer = answer_in_context(self.backbone, read, ids, sources=given, settings=self.settings)
+        return self._said(answer, [paragraph], given)
 
     def mask_only(self, question: str, paragraph: str) -> Said:
         """Answer from the empty state under the paragraph's mask: what the mask alone gives away."""
         ids = question_segment(self.backbone, question)
-        sources = [Source.of(self._tokens(paragraph)[0])]
-        return self._said(answer_none(self.backbone, ids, sources=sources, settings=self.settings), [paragraph])
+        sources = [self.source(paragraph)]
+        return self._said(
+            answer_none(self.backbone, ids, sources=sources, settings=self.settings), [paragraph], sources
+        )
 
     def none(self, question: str) -> Said:
         """Answer freely, without any context."""
         settings = self.settings if isinstance(self.settings, FreeSettings) else FreeSettings(max_tokens=24)
-        return self._said(answer_none(self.backbone, question_segment(self.backbone, question), settings=settings), [])
+        return self._said(
+            answer_none(self.backbone, question_segment(self.backbone, question), settings=settings), [], []
+        )
 
-    def _said(self, answer: Answer, paragraphs: Sequence[str]) -> Said:
+    def _said(self, answer: Answer, paragraphs: Sequence[str], sources: Sequence[Source]) -> Said:
         found = answer.grounded
         if found is None:
             text, confidence = self.backbone.tokenizer.decode(list(answer.token_ids)).strip(), float("nan")
         else:
             best = found.best
             paragraph = paragraphs[best.member]
-            spans = self._tokens(paragraph)[1][best.start : best.start + best.length]
+            every = self._tokens(paragraph)[1]
+            start = len(every) - len(sources[best.member].token_ids) + best.start
+            spans = every[start : start + best.length]
             text, confidence = paragraph[spans[0][0] : spans[-1][1]].strip(), found.confidence
         return Said(text, confidence, answer.tokens_processed, answer.total_sec)

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 from precog.errors import InputError
 from precog.memory.chunking import MemoryChunk
+from precog.memory.damage import Damage, miscounts, without_damaged
 from precog.memory.moment import parse_time, resolve
 from precog.memory.transcript.json_values import parsed
 from precog.memory.transcript.opening import read_bytes, unpacked
@@ -86,22 +87,23 @@ class Entry:
         return f"line {self.line}"
 
 
-def export(store: MemoryStore, path: Path) -> int:
+def export(store: MemoryStore, path: Path) -> tuple[int, Damage]:
     """Write a memory's deposits, readable by their owner only; packed where the name ends in ``.gz``.
 
     Returns:
-        How many.
+        How many, and what was left out because it is damaged.
 
     Raises:
         StorageError: the disk refuses, or that is no place for a file; one that was there stays as it was.
     """
     output_target(path, "archive")
-    rows = [_row(entry) for entry in store.deposits()]
+    damaged = store.damaged_ids()
+    rows = [_row(entry) for entry in without_damaged(store.deposits(only_sound=True), damaged)]
     head = {"format": FORMAT, "version": VERSION, "deposits": len(rows)}
     data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [head, *rows]).encode()
     with output_file(path, "archive") as file:
         file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    return len(rows)
+    return len(rows), Damage(tuple(damaged), others=miscounts(store))
 
 
 def _row(entry: Deposit) -> dict[str, object]:

@@ -5,13 +5,15 @@ expired and is read from its text again, and a sub-cluster that is folded anew f
 one that never saw what was forgotten.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from precog.backbones.protocol import Backbone
+from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.records import StateReader
 from precog.state import State, StateSpec, blend
+from precog.store import Record
 from precog.store.memory import Deposit, MemoryStore, Semantic
 
 
@@ -60,9 +62,26 @@ def semantic_state(semantic: Semantic, backbone: Backbone, encoding_dtype: str) 
     )
 
 
-def last_state(store: MemoryStore, deposit: Deposit, backbone: Backbone, reader: StateReader) -> State:
-    """The state after a deposit: read from its record, or from its text when it has expired."""
-    record = store.read_state(deposit.id)
+def kept_record(
+    store: MemoryStore, deposit: Deposit, on_damaged: Callable[[int], None] = lambda deposit_id: None
+) -> Record | None:
+    """The record of the state after a deposit; None when it has expired, or is damaged, which is told."""
+    try:
+        return store.read_state(deposit.id)
+    except (DamagedStateError, DamagedCorpusError):
+        on_damaged(deposit.id)
+        return None
+
+
+def last_state(
+    store: MemoryStore,
+    deposit: Deposit,
+    backbone: Backbone,
+    reader: StateReader,
+    on_damaged: Callable[[int], None] = lambda deposit_id: None,
+) -> State:
+    """The state after a deposit: read from its record, or from its text when it has expired or is damaged."""
+    record = kept_record(store, deposit, on_damaged)
     return reader.state(record) if record is not None else read_again(deposit, backbone, reader)[1]
 
 
@@ -79,11 +98,21 @@ def refold(
     alpha: float,
     backbone: Backbone,
     reader: StateReader,
+    on_damaged: Callable[[int], None] = lambda deposit_id: None,
 ) -> Semantic | None:
-    """The semantic state of a sub-cluster from these deposits, in their order; None of none."""
+    """The semantic state of a sub-cluster from these deposits, in their order; None of none.
+
+    Args:
+        store: the memory.
+        deposits: of the sub-cluster.
+        group: the sub-cluster.
+        alpha: weight of a new deposit.
+        backbone: the model.
+        reader: of its records.
+        on_damaged: told whose state is damaged or gone, so that the text was read again.
+    """
     semantic = None
     for deposit in deposits:
-        semantic = folded(
-            semantic, deposit.id, group, last_state(store, deposit, backbone, reader), alpha, backbone.spec
-        )
+        state = last_state(store, deposit, backbone, reader, on_damaged)
+        semantic = folded(semantic, deposit.id, group, state, alpha, backbone.spec)
     return semantic

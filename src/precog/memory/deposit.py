@@ -4,15 +4,17 @@ import datetime
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
 from precog.engine.suffixes import build_suffix_array
 from precog.engine.trajectory import trajectory
+from precog.errors import DamagedCorpusError
+from precog.interrupt import Interrupt
 from precog.memory.chunking import MemoryChunk
-from precog.memory.consolidate import folded
+from precog.memory.consolidate import folded, refold
 from precog.memory.dial import Dial
 from precog.memory.domains import OTHERS
 from precog.memory.expiry import Expired, keep_budget
@@ -86,6 +88,7 @@ def deposit(memory: OpenMemory, chunks: Iterable[MemoryChunk], *, importance: fl
 
     Raises:
         StorageError: the disk is full or refuses; what was acknowledged stays.
+        KeyboardInterrupt: SIGINT or SIGTERM arrived; the chunks that are complete are deposited.
     """
     return deposit_all(memory, (Telling(chunk, importance) for chunk in chunks))
 
@@ -121,8 +124,11 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
     semantic: dict[Group, Semantic] = {}
     ids: list[int] = []
     new: set[int] = set()
-    with store.batch() as batch:
+    interrupt = Interrupt()
+    with interrupt.listening(), store.batch() as batch:
         for telling, vectors in zip(tellings, keys, strict=True):
+            if interrupt.is_wanted:
+                break
             [routed] = settings.route(mean_key(vectors)[None], memory.prototypes)
             token_ids = memory.backbone.tokenizer.encode(telling.chunk.read_text())
             info = _info(telling, routed, len(token_ids))
@@ -135,13 +141,26 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
             keep_states(memory, batch, deposit_id, token_ids, states)
             group = info.group
             if routed.subcluster != OTHERS:  # what fits nowhere does not form what is remembered for good
-                before = semantic.get(group) or store.semantic(*group)
+                before = semantic.get(group) or _semantic_before(memory, group, new)
                 last = memory.reader.kept(states[-1][1])
                 semantic[group] = folded(before, deposit_id, group, last, settings.alpha, memory.backbone.spec)
         for entry in semantic.values():
             batch.put_semantic(entry)
         expired = keep_budget(store, batch, settings.budget_bytes, frozenset(new))
+    if interrupt.is_wanted:  # after the commit: nothing that is complete is lost
+        raise KeyboardInterrupt
     return Remembered(tuple(ids), len(ids) - len(new), expired)
+
+
+def _semantic_before(memory: OpenMemory, group: Group, new: Set[int]) -> Semantic | None:
+    """The semantic state of a sub-cluster without new deposits; folded anew from the others where it is damaged."""
+    store = memory.store
+    try:
+        return store.semantic(*group)
+    except DamagedCorpusError:
+        members = store.deposits(domain=group[0], subcluster=group[1], only_sound=True)
+        old = (entry for entry in members if entry.id not in new)
+        return refold(store, old, group, memory.settings.alpha, memory.backbone, memory.reader, memory.reread.add)
 
 
 def _info(telling: Telling, routed: Route, num_tokens: int) -> DepositInfo:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from precog.errors import InputError
+from precog.memory.damage import SOUND, Damage, damage_of
 from precog.memory.domains import OTHERS
 from precog.memory.emergent import LEAST_MEMBERS, Candidate, find_emergent
 from precog.memory.emergent import promote as extended_by
@@ -12,7 +13,7 @@ from precog.memory.keyed import Keyed
 from precog.memory.made_with import stored
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.reroute import keyed_deposits, refold_groups, reroute
 from precog.store.memory import Group, MemoryStore
 
@@ -25,11 +26,13 @@ class Promoted:
         candidate: that became a sub-cluster.
         num_deposits: that are in it now: others may be nearer to it than its members.
         rebuilt: sub-clusters whose semantic state was folded anew.
+        damage: what was found damaged, the index that cannot be written included.
     """
 
     candidate: Candidate
     num_deposits: int
     rebuilt: tuple[Group, ...]
+    damage: Damage = SOUND
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -37,6 +40,7 @@ class Promoted:
             "promoted": self.candidate.to_json(),
             "deposits": self.num_deposits,
             "rebuilt": [" ▸ ".join(group) for group in self.rebuilt],
+            **self.damage.to_json(),
         }
 
 
@@ -55,8 +59,9 @@ def candidates(
         InputError: there is no such domain.
         UsageError: scikit-learn is not installed.
     """
-    deposits = list(store.deposits(domain=domain))
-    keyed, groups = keyed_deposits(store, deposits), [deposit.info.group for deposit in deposits]
+    deposits = list(store.deposits(domain=domain, only_sound=True))
+    keyed, group_of = keyed_deposits(store, deposits), {deposit.id: deposit.info.group for deposit in deposits}
+    groups = [group_of[number] for number in keyed.ids]
     domains = prototypes.domains if domain is None else (domain,)
     return [
         candidate
@@ -116,12 +121,13 @@ def promote(
         told = ", ".join(f"{entry.domain} ▸ {entry.name}" for entry in meant or found) or "none emerges at all"
         raise InputError(what, given=name, expected=told, hint="name its domain: --domain D" if meant else None)
     [candidate] = meant
-    newest = max(entry.id for entry in store.deposits())
+    newest = max(entry.id for entry in store.deposits(only_sound=True))
     made = promoted(memory.prototypes, candidate, least_members=least_members, last_id=newest)
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
         rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made), made)
     memory.prototypes = made
-    refresh_index(store, memory.settings.encoder_fingerprint)
+    unwritten = refreshed_or_why(store, memory.settings.encoder_fingerprint)
+    damage = damage_of(store) + memory.damage + Damage(others=() if unwritten is None else (unwritten,))
     sizes = {(size.domain, size.subcluster): size.num_deposits for size in store.subclusters()}
-    return Promoted(candidate, sizes.get((candidate.domain, candidate.name), 0), tuple(rebuilt))
+    return Promoted(candidate, sizes.get((candidate.domain, candidate.name), 0), tuple(rebuilt), damage)

@@ -2,7 +2,7 @@
 
 A fit has read all its deposits: where one group begins and what it is called depends on what lies in the others. So
 after forgetting, fit again on what is left: the result is that of a memory that never held the rest (same settings,
-same seed). `Prototypes.members` tells which groups a deposit lay in, for whoever only drops those.
+same seed). `Prototypes.members` tells on which deposits each group was fitted.
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ what is left, bit-equal to one that never saw them, ERRATA 14), a fit that has r
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -14,18 +14,21 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import UInt8
 
-from precog.errors import DamagedCorpusError, DamagedStateError
+from precog.errors import DamagedCorpusError, DamagedStateError, PrecogError
+from precog.memory.damage import SOUND, Damage, damage_of
 from precog.memory.opened import OpenMemory
 from precog.memory.purge import UNREACHABLE
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.remake import without
 from precog.memory.reroute import refold_groups
 from precog.store import Needles, Record, search_folder
 from precog.store.memory import Deposit, Group
+from precog.store.numbered import INDEX_FILES
 from precog.store.proof import OnBytes
 
 _WORDS_CHARS = 48
 _WORDS_TOKENS = 16
+_SAID_AGAIN = "says some of the same"
 _KEY_DTYPES = ("<f4", "<f2")  # in the catalogue, and in the index
 
 
@@ -45,6 +48,9 @@ class Forgotten:
         hits: how many of them are still somewhere: 0, or something is wrong.
         hit_files: where.
         outside: what says some of the same, or cannot be searched.
+        index_left: index files that cannot be removed, and may hold words that were forgotten.
+        unerased: places of its states that cannot be overwritten, because the segment file there is damaged.
+        damage: what else was found damaged on the way, the index that cannot be written included.
     """
 
     ids: tuple[int, ...]
@@ -58,6 +64,14 @@ class Forgotten:
     hits: int = 0
     hit_files: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    index_left: tuple[str, ...] = ()
+    unerased: tuple[str, ...] = ()
+    damage: Damage = SOUND
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was found, and nothing is known to be left."""
+        return not (self.hits or self.index_left or self.unerased)
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -73,7 +87,20 @@ class Forgotten:
             "hits": self.hits,
             "hit_files": self.hit_files,
             "outside": self.outside,
+            "index_left": list(self.index_left),
+            "unerased": list(self.unerased),
+            **self.damage.to_json(),
         }
+
+    @property
+    def said_again(self) -> tuple[int, ...]:
+        """Deposits that say some of the same."""
+        return tuple(int(name.split()[1]) for name in self.outside if name.endswith(_SAID_AGAIN))
+
+    @property
+    def not_searched(self) -> tuple[str, ...]:
+        """What the search does not come near."""
+        return tuple(name for name in self.outside if not name.endswith(_SAID_AGAIN))
 
 
 def forget(
@@ -81,6 +108,7 @@ def forget(
     deposits: list[Deposit],
     *,
     proof: bool,
+    damaged: Sequence[int] = (),
     on_bytes: OnBytes = lambda done, total: None,
 ) -> Forgotten:
     """Forget deposits and all that was made of them, and search for it.
@@ -89,6 +117,7 @@ def forget(
         memory: open to write.
         deposits: of it.
         proof: search every file of the memory for every window of their texts, keys and states, however many.
+        damaged: ids of deposits that go, too, and are not what was written: what they said cannot be searched for.
         on_bytes: told how far the search is.
 
     Raises:
@@ -96,18 +125,19 @@ def forget(
         StorageError: the disk refuses.
     """
     store = memory.store
-    ids = [deposit.id for deposit in deposits]
-    needles = _needles(memory, deposits if proof else [])
+    ids = sorted([*(deposit.id for deposit in deposits), *damaged])
+    needles = _needles(memory, deposits if proof else [], damaged if proof else [])
     with store.batch() as batch:
-        made = without(memory, batch, deposits)
+        made = without(memory, batch, deposits, damaged)
         rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
     memory.prototypes = made.prototypes
     dropped += made.dropped
-    store.drop_index()
-    refresh_index(store, memory.settings.encoder_fingerprint)
+    kept, unwritten = _without_index(memory)
     store.scrub()
+    others = damage_of(store) + memory.damage + Damage(others=() if unwritten is None else (unwritten,))
     uids = tuple(deposit.info.uid.hex() for deposit in deposits)
     report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped), made.restored)
+    report = replace(report, index_left=kept, unerased=tuple(map(str, store.unerased)), damage=others)
     if not proof:
         return report
     found = search_folder(store.path, needles, lambda: _left(memory), on_bytes)
@@ -118,14 +148,29 @@ def forget(
         searched_for=found.searched_for,
         hits=found.hits,
         hit_files=found.hit_files,
-        outside=[*found.also, *UNREACHABLE],
+        outside=[*found.also, *(f"what damaged deposit {number} said" for number in damaged), *UNREACHABLE],
     )
 
 
-def _needles(memory: OpenMemory, deposits: list[Deposit]) -> Needles:
-    """All that they left: what they said as text and as token ids, and every window of their keys and states."""
+def _without_index(memory: OpenMemory) -> tuple[tuple[str, ...], str | None]:
+    """Makes the index anew; returns old files that cannot be removed, and why the new ones are not written."""
+    store = memory.store
+    try:
+        store.drop_index()
+    except PrecogError:
+        return tuple(str(store.folder / name) for name in INDEX_FILES if (store.folder / name).exists()), None
+    return (), refreshed_or_why(store, memory.settings.encoder_fingerprint)
+
+
+def _needles(memory: OpenMemory, deposits: list[Deposit], damaged: Sequence[int]) -> Needles:
+    """All that they left: what they said as text and as token ids, and every window of their keys and states.
+
+    Of damaged ones what stands there now, word for word: what they said before the damage nobody knows.
+    """
     strings = {window for deposit in deposits for window in _said(memory, deposit)}
-    return Needles(strings, chain(_keys(memory, deposits), _states(memory, deposits)))
+    raw = [part for number in damaged for part in memory.store.raw_parts(number)]
+    strings.update(part[at : at + _WORDS_CHARS] for part in raw for at in _cover(len(part), _WORDS_CHARS))
+    return Needles(strings, chain(_keys(memory, deposits), _states(memory, deposits, damaged)))
 
 
 def _said(memory: OpenMemory, deposit: Deposit) -> Iterator[bytes]:
@@ -153,30 +198,31 @@ def _tokens(memory: OpenMemory, deposit: Deposit) -> npt.NDArray[np.unsignedinte
 
 
 def _keys(memory: OpenMemory, deposits: list[Deposit]) -> Iterator[UInt8[np.ndarray, " n"]]:
-    for entry in memory.store.iter_keys([deposit.id for deposit in deposits]):
+    for entry in memory.store.iter_keys([deposit.id for deposit in deposits], only_sound=True):
         for dtype in _KEY_DTYPES:
             for vector in entry.keys.astype(dtype):
                 yield vector.view(np.uint8)
 
 
-def _states(memory: OpenMemory, deposits: list[Deposit]) -> Iterator[UInt8[np.ndarray, " n"]]:
+def _states(memory: OpenMemory, deposits: list[Deposit], damaged: Sequence[int]) -> Iterator[UInt8[np.ndarray, " n"]]:
     """Their states at every position of the dial, and the semantic states that have read them."""
-    for deposit in deposits:
+    for number in (*(deposit.id for deposit in deposits), *damaged):
         # what is damaged cannot be searched for, and goes all the same
-        for record in _records(memory, deposit):
+        for record in _records(memory, number):
             yield record.state
             yield record.tau.view(np.uint8)
-    for group in sorted({deposit.info.group for deposit in deposits}):
-        semantic = memory.store.semantic(*group)
-        if semantic is not None:
+    groups = {deposit.info.group for deposit in deposits}
+    for semantic in memory.store.semantic_states():
+        # nobody knows which one a damaged deposit was in
+        if not isinstance(semantic, DamagedCorpusError) and (damaged or semantic.group in groups):
             yield semantic.recurrent.view(np.uint8)
             yield semantic.decay_time.view(np.uint8)
 
 
-def _records(memory: OpenMemory, deposit: Deposit) -> Iterator[Record]:
-    for position in memory.store.states_of(deposit.id):
+def _records(memory: OpenMemory, deposit_id: int) -> Iterator[Record]:
+    for position in memory.store.states_of(deposit_id):
         with contextlib.suppress(DamagedStateError, DamagedCorpusError):
-            record = memory.store.read_state(deposit.id, position)
+            record = memory.store.read_state(deposit_id, position)
             if record is not None:
                 yield record
 
@@ -187,15 +233,15 @@ def _left(memory: OpenMemory) -> Iterator[tuple[str, npt.NDArray[np.generic] | b
     for deposit in store.checked_deposits():
         if isinstance(deposit, DamagedCorpusError):
             continue
-        name = f"deposit {deposit.id} says some of the same"
+        name = f"deposit {deposit.id} {_SAID_AGAIN}"
         info = deposit.info
         for text in (info.header + info.text, info.key_text):
             yield name, _utf8(text)
         yield name, _tokens(memory, deposit)
-        for record in _records(memory, deposit):
+        for record in _records(memory, deposit.id):
             yield name, record.state
             yield "", record.tau
-    for entry in store.iter_keys():
+    for entry in store.iter_keys(only_sound=True):
         for dtype in _KEY_DTYPES:
             yield "", entry.keys.astype(dtype)
     for semantic in store.semantic_states():

@@ -9,7 +9,7 @@ from precog.errors import DamagedCorpusError, UsageError
 from precog.memory.prototypes import Prototypes
 from precog.memory.settings import MemorySettings
 from precog.records import check_encoder
-from precog.store.memory import MemoryStore, StoredPrototypes
+from precog.store.memory import PROTOTYPES_ANEW, MemoryStore, StoredPrototypes
 
 _FLAGS = {"dial_a": "--dial-a", "dial_b": "--dial-b", "alpha": "--alpha", "budget_bytes": "--budget"}
 
@@ -25,7 +25,10 @@ def settings_of(store: MemoryStore, wanted: Mapping[str, object] | None = None) 
     replace(settings, **asked)  # type: ignore[arg-type]  # by name; what is out of range is told as that
     for key, value in asked.items():
         if value != getattr(settings, key):
-            flag, hint = _FLAGS[key], "leave it out, or begin another memory under another --user"
+            flag = _FLAGS[key]
+            hint = "leave it out, or begin another memory under another --user"
+            if key != "alpha":
+                hint += f"; `precog memory reindex {flag} {value}` changes it"
             kept = getattr(settings, key)
             raise UsageError(f"this memory was made with another {flag}", given=value, expected=kept, hint=hint)
     return settings
@@ -51,7 +54,7 @@ def prototypes_of(store: MemoryStore) -> Prototypes:
     """
     stored = store.prototypes()
     if stored is None:
-        raise DamagedCorpusError("the memory has lost its prototypes", given=store.path)
+        raise DamagedCorpusError("the memory has lost its prototypes", given=store.path, hint=PROTOTYPES_ANEW)
     return Prototypes.from_json(json.loads(stored.text))
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
 from precog.errors import ModelError
+from precog.memory.damage import Damage, damage_of_segments
 from precog.memory.domains import read_seeds
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
 from precog.memory.place import make_place
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.settings import MemorySettings
+from precog.memory.state_cost import check_dials
 from precog.records import ModelChoice, StateReader, check_backbone
 from precog.store.memory import MemoryStore, StoredPrototypes
 from precog.text.tokenizer import Tokenizer
@@ -63,6 +65,7 @@ class OpenMemory:
         encoder: of its keys.
         prototypes: that it routes by.
         reader: from records to states and back.
+        reread: ids of deposits whose states were needed, and were damaged or gone, so that their texts were read again.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class OpenMemory:
         self.backbone = backbone
         self.encoder = encoder
         self.reader = StateReader(settings.form, backbone)
+        self.reread: set[int] = set()
         if not keeps_prototypes:
             self.prototypes = from_seeds(read_seeds(), encoder)
         elif not store.has_prototypes:
@@ -119,13 +123,13 @@ class OpenMemory:
             before_making: told what the memory is to be made with; what it raises leaves nothing behind.
 
         Raises:
-            UsageError: a setting is out of range, or not the memory's.
+            UsageError: a setting is out of range, or not the memory's, or does not fit the budget.
             CorpusError: there is no memory, or something else is in its place.
             BusyError: another process is still writing.
             EncoderError, ForeignStateError: encoder or model are not those that made it.
         """
         if not create or MemoryStore.FOLDER(folder).exists:
-            store = MemoryStore.open(folder, write=True, wait_sec=wait_sec)
+            store = MemoryStore.open(folder, write=True, wait_sec=wait_sec, allow_damaged=True)
             try:
                 settings = settings_of(store, wanted)
                 backbone, made = model.open(settings.model, "once"), encoder_of(settings, encoder)
@@ -143,6 +147,11 @@ class OpenMemory:
             memory.store.close()
             raise
         return memory
+
+    @property
+    def damage(self) -> Damage:
+        """What was found damaged of its states; their texts stand in for them."""
+        return damage_of_segments(self.store.damage) + Damage(states=tuple(sorted(self.reread)))
 
     @classmethod
     def begin(
@@ -166,16 +175,19 @@ class OpenMemory:
             wait_sec: for another writer to finish.
 
         Raises:
+            UsageError: the states of one chunk do not fit into the budget.
             CorpusError: something else is in its place.
             BusyError: another process is still writing.
             EncoderError, ForeignStateError: another encoder or model made the one that was begun meanwhile.
             StorageError: the disk refuses.
         """
+        layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
+        check_dials(settings, layout.record_bytes)
         make_place(folder)
         store = MemoryStore.open_or_create(
             folder,
             settings=settings.to_json(),
-            layout=settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size),
+            layout=layout,
             fingerprint=bytes.fromhex(backbone.fingerprint),
             key_dim=encoder.dim,
             wait_sec=wait_sec,

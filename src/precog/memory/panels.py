@@ -34,7 +34,9 @@ def panels_of(
     outlined = candidates(store, prototypes, domain)
     panels = []
     for name in prototypes.domains if domain is None else (domain,):
-        deposits = list(store.deposits(domain=name))
+        deposits = list(store.deposits(domain=name, only_sound=True))
+        keyed = keyed_deposits(store, deposits)
+        deposits = [deposit for deposit in deposits if deposit.id in set(keyed.ids)]
         if not deposits:
             continue
         row_of = {deposit.id: row for row, deposit in enumerate(deposits)}
@@ -42,7 +44,7 @@ def panels_of(
         panels.append(
             MapPanel(
                 name,
-                project(keyed_deposits(store, deposits).keys, projection, seed=seed),
+                project(keyed.keys, projection, seed=seed),
                 tuple(None if subcluster == OTHERS else subcluster for subcluster in names),
                 {
                     entry.name: [row_of[member] for member in entry.member_ids]

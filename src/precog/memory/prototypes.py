@@ -102,11 +102,6 @@ class Prototypes:
                 expected=self.encoder_fingerprint[:12],
             )
 
-    def touched_by(self, deposit_ids: Collection[int]) -> list[int]:
-        """Which sub-clusters were fitted on any of these deposits; rows of `keys`."""
-        ids = set(deposit_ids)
-        return [row for row, members in enumerate(self.members) if not ids.isdisjoint(members)]
-
     def without(self, rows: Collection[int]) -> "Prototypes":
         """The same without some sub-clusters; what they held is then routed elsewhere."""
         kept = [row for row in range(len(self.subclusters)) if row not in set(rows)]

@@ -8,9 +8,9 @@ from pathlib import Path
 from precog.errors import CorpusError, StorageError
 from precog.store.belongings import Belongings, belongings_of, has_other_names, holds_catalogue
 from precog.store.failure import guarded, looking
-from precog.store.folder import MARKER, WriterLock
+from precog.store.folder import WriterLock
 from precog.store.memory import MemoryFolder
-from precog.writing import sync_folder
+from precog.writing import MARKER, sync_folder
 
 _BLOCK_BYTES = 1 << 20
 _GONE = ".purged-"

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.encoders import Encoder
-from precog.errors import UsageError
+from precog.errors import PrecogError, UsageError
 from precog.index import HybridIndex, IndexSource, SearchHit
+from precog.memory.damage import SOUND, Damage, miscounts
 from precog.memory.preceding import followers, part_of, word_texts
 from precog.memory.probing import Groups
 from precog.store.memory import Deposit, Group, MemoryStore
@@ -62,6 +63,7 @@ class Recalled:
         fraction_searched: of the keys of the memory.
         encode_sec: for the question's key.
         search_sec: for the rest.
+        damage: what could not be searched, or was not shown.
     """
 
     evidence: tuple[Evidence, ...]
@@ -69,6 +71,7 @@ class Recalled:
     fraction_searched: float
     encode_sec: float
     search_sec: float
+    damage: Damage = SOUND
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -77,6 +80,7 @@ class Recalled:
             "fraction_searched": self.fraction_searched,
             "groups": [list(group) for group in self.groups],
             "timings_sec": {"encode": self.encode_sec, "search": self.search_sec},
+            **self.damage.to_json(),
         }
 
 
@@ -84,19 +88,19 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
     """A memory as an index sees it; what was superseded is history, and is not searched."""
 
     def current(wanted: Sequence[int] | None) -> Iterable[Deposit]:
-        return store.deposits(ids=wanted, superseded=False)
+        return store.deposits(ids=wanted, superseded=False, only_sound=True)
 
     def keys(wanted: Sequence[int] | None) -> Iterable[tuple[int, Float32[np.ndarray, "_ E"]]]:
         ids = [deposit.id for deposit in current(wanted)]
-        return ((entry.deposit_id, entry.keys) for entry in store.iter_keys(ids))
+        return ((entry.deposit_id, entry.keys) for entry in store.iter_keys(ids, only_sound=True))
 
     def texts(wanted: Sequence[int] | None) -> Iterable[tuple[int, str]]:
         start, chosen = _start(store, wanted), None if wanted is None else set(wanted)
-        found = word_texts(store.deposits(from_id=start, superseded=False))
+        found = word_texts(store.deposits(from_id=start, superseded=False, only_sound=True))
         return ((number, text) for number, text in found if chosen is None or number in chosen)
 
     def changed_by(changed: Sequence[int]) -> Iterable[int]:
-        return followers(store.deposits(from_id=min(changed), superseded=False), changed)
+        return followers(store.deposits(from_id=min(changed), superseded=False, only_sound=True), changed)
 
     def ids() -> Iterable[int]:
         return (deposit.id for deposit in current(None))
@@ -107,7 +111,7 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
 
 def _start(store: MemoryStore, wanted: Sequence[int] | None) -> int:
     """From which deposit on to read, so that the turn before each of these is seen, however many parts they have."""
-    first = store.deposit(min(wanted)) if wanted else None
+    first = next(iter(store.deposits(ids=[min(wanted)], only_sound=True)), None) if wanted else None
     return 0 if first is None else store.id_before(first.id, 1 + part_of(first))
 
 
@@ -118,6 +122,30 @@ def refresh_index(store: MemoryStore, encoder_fingerprint: str) -> None:
         StorageError: the disk is full or refuses; the index is made from the catalogue the next time.
     """
     HybridIndex.refresh(store.folder, index_source(store, encoder_fingerprint))
+
+
+def refreshed_or_why(store: MemoryStore, encoder_fingerprint: str) -> str | None:
+    """The same for those who have committed what the index is made of: that it cannot be written undoes nothing.
+
+    Returns:
+        Why it cannot be, or None; the next one who writes makes it anew, and readers do so for themselves.
+    """
+    try:
+        refresh_index(store, encoder_fingerprint)
+    except PrecogError as error:
+        return f"the index is made anew the next time ({error})"
+    return None
+
+
+def _not_searched(store: MemoryStore, index: HybridIndex) -> Damage:
+    """What holds and is not in the index: it was damaged when the index was made of it."""
+    hold = store.ids_that_hold()
+    unworded = np.setdiff1d(hold, index.lexical.chunk_ids).tolist()
+    damaged = {*store.damaged_ids(unworded), *store.damaged_ids(superseded=True)}
+    unkeyed = set(np.setdiff1d(hold, index.dense.chunk_ids).tolist()) - damaged
+    # what was deposited since the index was made of it is not in it either
+    unkeyed -= {entry.deposit_id for entry in store.iter_keys(sorted(unkeyed), only_sound=True)}
+    return Damage(tuple(sorted(damaged)), tuple(sorted(unkeyed)), others=miscounts(store))
 
 
 class Recaller:
@@ -133,6 +161,7 @@ class Recaller:
         self._generation = -1
         self._index: HybridIndex | None = None
         self._groups: Groups | None = None
+        self._damage = Damage()
 
     def recall(
         self, question: str, k: int, *, probes: int = 0, key: Float32[np.ndarray, " E"] | None = None
@@ -162,15 +191,20 @@ class Recaller:
             hits, fraction, groups = self._probed(index, question, key, k, probes, known)
         else:
             hits, fraction, groups = index.search(question, key, k), 1.0 if known else 0.0, known
-        deposits = {deposit.id: deposit for deposit in self.store.deposits(ids=[hit.chunk_id for hit in hits])}
+        deposits = {
+            deposit.id: deposit for deposit in self.store.deposits(ids=[hit.chunk_id for hit in hits], only_sound=True)
+        }
+        lost = [hit.chunk_id for hit in hits if hit.chunk_id not in deposits]  # damaged, or forgotten meanwhile
+        damage = self._damage + Damage(tuple(self.store.damaged_ids(lost))) if lost else self._damage
         evidence = [Evidence(deposits[h.chunk_id], h.score, h.dense) for h in hits if h.chunk_id in deposits]
-        return Recalled(tuple(evidence), groups, fraction, encoded - started, time.perf_counter() - encoded)
+        return Recalled(tuple(evidence), groups, fraction, encoded - started, time.perf_counter() - encoded, damage)
 
     def _fresh_index(self) -> HybridIndex:
         if self._index is None or self.store.generation != self._generation:
             source = index_source(self.store, self._encoder.fingerprint)
             self._index, _ = HybridIndex.open(self.store.folder, source)
             self._generation, self._groups = source.generation, None
+            self._damage = _not_searched(self.store, self._index)
         return self._index
 
     def _probed(
@@ -183,7 +217,9 @@ class Recaller:
         known: Sequence[Group],
     ) -> tuple[list[SearchHit], float, tuple[Group, ...]]:
         if self._groups is None:
-            self._groups = Groups.of((group, *self.store.keys_of([group], superseded=False)) for group in known)
+            self._groups = Groups.of(
+                (group, *self.store.keys_of([group], superseded=False, only_sound=True)) for group in known
+            )
         worded = index.by_words(question, k)
         nearest = self._groups.ranked(key, worded)[:probes]
         part = self._groups.part(nearest)

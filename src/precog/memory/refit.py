@@ -7,6 +7,7 @@ import numpy as np
 
 from precog.errors import InputError
 from precog.memory.chunking import MemoryChunk
+from precog.memory.damage import SOUND, Damage, damage_of
 from precog.memory.deposit import uid_of
 from precog.memory.domains import OTHERS, SubCluster, read_seeds
 from precog.memory.fit import fit
@@ -15,7 +16,7 @@ from precog.memory.keyed import Keyed
 from precog.memory.made_with import stored
 from precog.memory.opened import OpenMemory
 from precog.memory.prototypes import Prototypes, from_seeds, mean_key
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.reroute import keyed_deposits, refold_groups, reroute
 from precog.memory.routing import FITTED_TEMPERATURE
 from precog.store.memory import Group
@@ -31,6 +32,7 @@ class Refitted:
         num_fitted: sub-clusters that were fitted; the rest are made of seeds.
         num_moved: deposits that are in another group than before.
         rebuilt: sub-clusters whose semantic state was folded anew.
+        damage: what was found damaged, the index that cannot be written included.
     """
 
     subclusters: tuple[SubCluster, ...]
@@ -38,6 +40,7 @@ class Refitted:
     num_fitted: int
     num_moved: int
     rebuilt: tuple[Group, ...]
+    damage: Damage = SOUND
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -50,6 +53,7 @@ class Refitted:
             "fitted": self.num_fitted,
             "moved": self.num_moved,
             "rebuilt": [" ▸ ".join(group) for group in self.rebuilt],
+            **self.damage.to_json(),
         }
 
 
@@ -70,20 +74,38 @@ def fit_memory(memory: OpenMemory, settings: FitSettings, transcript: Iterable[M
     """
     store = memory.store
     if transcript is None:
-        newest = max((entry.id for entry in store.deposits()), default=0)
+        newest = max((entry.id for entry in store.deposits(only_sound=True)), default=0)
         made = fitted_to(memory, Fit(settings, FITTED_TEMPERATURE, newest))
     else:
         made = _fitted_to_transcript(memory, list(transcript), settings)
-    before = {entry.id: entry.info.group for entry in store.deposits()}
+    return _used(memory, made)
+
+
+def _used(memory: OpenMemory, made: Prototypes) -> Refitted:
+    store = memory.store
+    before = {entry.id: entry.info.group for entry in store.deposits(only_sound=True)}
     with store.batch() as batch:
         batch.put_prototypes(stored(made))
         rebuilt, _ = refold_groups(memory, batch, reroute(memory, batch, made), made)
     memory.prototypes = made
-    refresh_index(store, memory.settings.encoder_fingerprint)
-    moved = sum(before[entry.id] != entry.info.group for entry in store.deposits())
+    unwritten = refreshed_or_why(store, memory.settings.encoder_fingerprint)
+    moved = sum(before[entry.id] != entry.info.group for entry in store.deposits(only_sound=True))
     sizes = {(size.domain, size.subcluster): size.num_deposits for size in store.subclusters()}
     num_fitted = sum(not entry.seeds for entry in made.subclusters)
-    return Refitted(made.subclusters, sizes, num_fitted, moved, tuple(rebuilt))
+    damage = damage_of(store) + memory.damage + Damage(others=() if unwritten is None else (unwritten,))
+    return Refitted(made.subclusters, sizes, num_fitted, moved, tuple(rebuilt), damage)
+
+
+def use_seeds(memory: OpenMemory) -> Refitted:
+    """Go back to the prototypes of the seeds, whatever is stored, and route every deposit by them; one commit unit.
+
+    Args:
+        memory: open to write, with ``keeps_prototypes=False``.
+
+    Raises:
+        StorageError: the disk refuses; the memory stays as it was.
+    """
+    return _used(memory, seeds_of(memory))
 
 
 def fitted_to(memory: OpenMemory, wanted: Fit) -> Prototypes:
@@ -93,7 +115,7 @@ def fitted_to(memory: OpenMemory, wanted: Fit) -> Prototypes:
         InputError: there are none, or too few.
         UsageError: scikit-learn is not installed.
     """
-    deposits = [entry for entry in memory.store.deposits() if entry.id <= wanted.last_id]
+    deposits = [entry for entry in memory.store.deposits(only_sound=True) if entry.id <= wanted.last_id]
     made = _fit(memory, keyed_deposits(memory.store, deposits), wanted.settings)
     return made.with_history(History(replace(wanted, last_id=deposits[-1].id)))
 

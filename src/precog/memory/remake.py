@@ -35,7 +35,7 @@ class Remade:
     restored: tuple[int, ...] = ()
 
 
-def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> Remade:
+def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit], damaged: Sequence[int] = ()) -> Remade:
     """Deletes deposits, and makes the prototypes again where they have read one.
 
     A fit that is not possible any more, with too little left or without scikit-learn, gives way to the seeds, and so
@@ -45,13 +45,15 @@ def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> 
         memory: whose unit this is.
         batch: the unit.
         gone: of the memory.
+        damaged: go, too; nobody knows what they said.
     """
-    dropped = batch.delete_deposits([deposit.id for deposit in gone])
+    dropped = batch.delete_deposits([*(deposit.id for deposit in gone), *damaged])
     history = memory.prototypes.history
-    if not history.has_read([(deposit.id, deposit.info.uid) for deposit in gone]):
+    read = [*((deposit.id, deposit.info.uid) for deposit in gone), *((number, b"") for number in damaged)]
+    if not history.has_read(read):
         return Remade(memory.prototypes, dropped.groups, restored=dropped.restored)
     lost = ["prototypes"]
-    prototypes = _first_step(memory, gone, lost)
+    prototypes = _first_step(memory, read, lost)
     for step in history.promotions:
         again = _promoted_again(memory, prototypes, step)
         if again is None:
@@ -62,11 +64,11 @@ def without(memory: OpenMemory, batch: MemoryBatch, gone: Sequence[Deposit]) -> 
     return Remade(prototypes, groups, tuple(lost), dropped.restored)
 
 
-def _first_step(memory: OpenMemory, gone: Sequence[Deposit], lost: list[str]) -> Prototypes:
+def _first_step(memory: OpenMemory, read: Sequence[tuple[int, bytes]], lost: list[str]) -> Prototypes:
     """The prototypes without what was promoted: fitted again if the fit has read what is gone."""
     prototypes, history = memory.prototypes, memory.prototypes.history
     fit = history.fit
-    if fit is None or not any(fit.has_read(deposit.id, deposit.info.uid) for deposit in gone):
+    if fit is None or not any(fit.has_read(number, uid) for number, uid in read):
         names = {(step.domain, step.name) for step in history.promotions}
         rows = [row for row, entry in enumerate(prototypes.subclusters) if (entry.domain, entry.name) in names]
         return replace(prototypes.without(rows), history=History(fit))
@@ -82,7 +84,7 @@ def _first_step(memory: OpenMemory, gone: Sequence[Deposit], lost: list[str]) ->
 
 def _promoted_again(memory: OpenMemory, prototypes: Prototypes, step: Promotion) -> Prototypes | None:
     """With the group that emerges under the same name in what is left of the same deposits, if one does."""
-    left = [deposit for deposit in memory.store.deposits() if deposit.id <= step.last_id]
+    left = [deposit for deposit in memory.store.deposits(only_sound=True) if deposit.id <= step.last_id]
     keyed = keyed_deposits(memory.store, left)
     groups = [(routed.domain, routed.subcluster) for routed in memory.settings.route(keyed.keys, prototypes)]
     try:

@@ -20,8 +20,10 @@ from precog.store.memory import Deposit, Group, MemoryBatch, MemoryStore
 
 
 def keyed_deposits(store: MemoryStore, deposits: Sequence[Deposit]) -> Keyed:
-    """Deposits as clustering sees them, in their order."""
-    keys = {entry.deposit_id: mean_key(entry.keys) for entry in store.iter_keys([entry.id for entry in deposits])}
+    """Deposits as clustering sees them, in their order; those whose keys are damaged are left out."""
+    found = store.iter_keys([entry.id for entry in deposits], only_sound=True)
+    keys = {entry.deposit_id: mean_key(entry.keys) for entry in found}
+    deposits = [entry for entry in deposits if entry.id in keys]
     return Keyed(
         tuple(entry.id for entry in deposits),
         np.stack([keys[entry.id] for entry in deposits]) if deposits else np.zeros((0, store.key_dim), np.float32),
@@ -33,11 +35,15 @@ def keyed_deposits(store: MemoryStore, deposits: Sequence[Deposit]) -> Keyed:
 def reroute(memory: OpenMemory, batch: MemoryBatch, prototypes: Prototypes) -> set[Group]:
     """Routes every deposit by these prototypes; returns the groups that lost or got one, without semantic states."""
     store, settings = memory.store, memory.settings
-    deposits = list(store.deposits())
+    deposits = list(store.deposits(only_sound=True))
     changed: set[Group] = set()
     is_more = False
-    keys = keyed_deposits(store, deposits).keys
-    for deposit, routed in zip(deposits, settings.route(keys, prototypes), strict=True):
+    keyed = keyed_deposits(store, deposits)
+    routes = dict(zip(keyed.ids, settings.route(keyed.keys, prototypes), strict=True))
+    for deposit in deposits:
+        if deposit.id not in routes:  # its keys are damaged: it stays where it is
+            continue
+        routed = routes[deposit.id]
         info = deposit.info
         if (*info.group, info.probability) != (routed.domain, routed.subcluster, routed.probability):
             moved = batch.move_deposits([deposit.id], routed.domain, routed.subcluster, routed.probability)
@@ -77,8 +83,10 @@ def refold_groups(
         domain, name = group
         if name == OTHERS:
             continue
-        left = memory.store.deposits(domain=domain, subcluster=name)
-        semantic = refold(memory.store, left, group, memory.settings.alpha, memory.backbone, memory.reader)
+        left = memory.store.deposits(domain=domain, subcluster=name, only_sound=True)
+        semantic = refold(
+            memory.store, left, group, memory.settings.alpha, memory.backbone, memory.reader, memory.reread.add
+        )
         if semantic is not None:
             batch.put_semantic(semantic)
             rebuilt.append(group)

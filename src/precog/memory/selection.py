@@ -50,7 +50,9 @@ class Selection:
             raise UsageError("what is to be forgotten?", given="both" if chosen else "nothing", expected=expected)
 
     def find(self, store: MemoryStore, recaller: Recaller) -> list[Deposit]:
-        """The deposits, by rising id.
+        """The deposits, by rising id; damaged ones are left out, see `damaged`.
+
+        Time and speaker are compared with what the seal of each deposit covers, not with an index of them.
 
         Raises:
             InputError: an id is not there, or nothing says what the query says.
@@ -58,20 +60,31 @@ class Selection:
         wanted: set[int] | None = None
         if self.ids:
             wanted = set(self.ids)
-            there = {deposit.id for deposit in store.deposits(ids=sorted(wanted))}
+            there = {deposit.id for deposit in store.deposits(ids=sorted(wanted), only_sound=True)}
+            there |= set(store.damaged_ids(sorted(wanted)))
             if missing := sorted(wanted - there):
                 raise InputError("there is no such deposit", given=_listed(missing), hint="see `precog memory list`")
         if self.query is not None:
             found = _meant(self.query, recaller.recall(self.query, self.top_k).evidence)
             wanted = found if wanted is None else wanted & found
-        return list(
-            store.deposits(
-                ids=None if wanted is None else sorted(wanted),
-                after_utc=None if self.after is None else self.after.timestamp(),
-                before_utc=None if self.before is None else self.before.timestamp(),
-                speaker=self.speaker,
-            )
-        )
+        ids = None if wanted is None else sorted(wanted)
+        return [deposit for deposit in store.deposits(ids=ids, only_sound=True) if self._fits(deposit)]
+
+    def _fits(self, deposit: Deposit) -> bool:
+        said_at = deposit.info.time_utc
+        if self.after is not None and (said_at is None or said_at < self.after.timestamp()):
+            return False
+        if self.before is not None and (said_at is None or said_at >= self.before.timestamp()):
+            return False
+        return self.speaker is None or deposit.info.speaker == self.speaker
+
+    def damaged(self, store: MemoryStore) -> list[int]:
+        """Damaged deposits that are meant: by their ids alone, or all; nothing else is known of them."""
+        if self.everything:
+            return store.damaged_ids()
+        if any(condition is not None for condition in (self.query, self.after, self.before, self.speaker)):
+            return []
+        return store.damaged_ids(sorted(set(self.ids)))
 
 
 def _meant(query: str, evidence: Sequence[Evidence]) -> set[int]:

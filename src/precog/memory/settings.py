@@ -34,7 +34,7 @@ class MemorySettings:
         model: folder or name of the model that made the states.
         encoder: where the sentence encoder was found; "" for the default one.
         encoder_fingerprint: of the sentence encoder; another one is refused.
-        codec: ``fp16`` or ``fp32``.
+        codec: how states are kept: ``fp32``, ``fp16``, ``int8``, ``int8-rot``, ``int4`` or ``int4-rot``.
         layers: subset of layers whose states are kept.
         chunk_tokens: most tokens of a deposit, header counted; longer turns are cut.
         encoding_dtype: compute dtype the states were made with.

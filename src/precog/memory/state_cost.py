@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from precog.errors import UsageError
 from precog.memory.dial import Dial, joint_positions
+from precog.memory.settings import MemorySettings
 from precog.state import Codec, LayerSubset, StateSpec
 
 
@@ -38,27 +39,42 @@ def chunk_bytes(dials: Sequence[Dial], num_tokens: int, cost: StateCost) -> int:
     return len(joint_positions(dials, num_tokens)) * cost.num_bytes
 
 
-def check_budget(dials: Sequence[Dial], num_tokens: int, cost: StateCost, budget_bytes: int) -> int:
+def check_budget(dials: Sequence[Dial], num_tokens: int, num_bytes: int, budget_bytes: int) -> int:
     """Bytes of one chunk's states, if they fit.
 
     Args:
         dials: levels.
         num_tokens: of the chunk, or of the longest that may come.
-        cost: of one state.
+        num_bytes: of one state as it is kept.
         budget_bytes: what all states may take together.
 
     Raises:
         UsageError: they do not fit; with the largest K that does.
     """
-    needed = chunk_bytes(dials, num_tokens, cost)
-    if needed <= budget_bytes:
-        return needed
-    largest = max(0, budget_bytes // cost.num_bytes)
+    count = len(joint_positions(dials, num_tokens))
+    if count * num_bytes <= budget_bytes:
+        return count * num_bytes
+    largest = budget_bytes // num_bytes
     wanted = ", ".join(map(str, dials))
+    states = "1 state" if count == 1 else f"{count} states"
     raise UsageError(
         f"the states of a chunk do not fit into the budget at K = {wanted}",
-        given=f"{len(joint_positions(dials, num_tokens))} states of {cost.num_bytes} B "
-        f"for {num_tokens} tokens: {needed} B",
+        given=f"{states} of {num_bytes} B for {num_tokens} tokens: {count * num_bytes} B",
         expected=f"at most {budget_bytes} B",
         hint=f"the largest K that fits is {largest}" if largest else "not even one state fits: raise the budget",
     )
+
+
+def check_dials(settings: MemorySettings, record_bytes: int) -> None:
+    """Refuse settings of a memory with which the states of its longest chunk would expire as soon as they are made.
+
+    Args:
+        settings: of the memory.
+        record_bytes: that one state takes of the budget.
+
+    Raises:
+        UsageError: they do not fit at one of the two dials; with the largest K that does.
+    """
+    dials = [Dial.parse(settings.dial_a), Dial.parse(settings.dial_b)]
+    most = max(dials, key=lambda dial: dial.num_states(settings.chunk_tokens))
+    check_budget([most], settings.chunk_tokens, record_bytes, settings.budget_bytes)

@@ -14,7 +14,7 @@ class RecordForm:
     """What a folder's settings say about its records.
 
     Attributes:
-        codec: ``fp16`` or ``fp32``.
+        codec: name of a codec, such as ``fp16``.
         layers: subset of layers whose states are kept.
         encode_mode: ``once``, ``twice`` or ``twice-reversed``: how chunks are read.
         encoding_dtype: compute dtype the states were made with.
@@ -35,18 +35,19 @@ class RecordForm:
         """
         from precog.state import codec_named
 
-        layers = spec.kept_layers(self.layers)
+        codec, layers = codec_named(self.codec), spec.kept_layers(self.layers)
         note: dict[str, object] = {
             "codec": self.codec,
             "layers": list(layers.indices),
             "reals_per_layer": spec.stored_reals_per_layer,
             "tau": [spec.layers, spec.decay_groups],
             "encoding_dtype": self.encoding_dtype,
+            **codec.note(spec, layers),
         }
         if spec.grows:
             note["room_tokens"] = spec.capacity
         return RecordLayout(
-            state_bytes=codec_named(self.codec).encoded_bytes(spec, layers),
+            state_bytes=codec.encoded_bytes(spec, layers),
             tau_bytes=spec.decay_time_bytes,
             max_tokens=self.max_tokens,
             token_width=2 if vocab_size <= 1 << 16 else 4,

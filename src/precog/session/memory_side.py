@@ -6,7 +6,8 @@ the next turn, and a memory that was purged or replaced is refused.
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +17,32 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
 from precog.engine import Source
 from precog.engine.suffixes import build_suffix_array
-from precog.errors import BusyError, CorpusError, PrecogError, StateError, StorageError
+from precog.errors import (
+    BusyError,
+    CorpusError,
+    DamagedCorpusError,
+    InputError,
+    PrecogError,
+    StateError,
+    StorageError,
+    UsageError,
+)
 from precog.memory.chunking import chunks_of
-from precog.memory.consolidate import read_again
+from precog.memory.consolidate import kept_record, read_again, refold
+from precog.memory.damage import Damage
 from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
+from precog.memory.forget import Forgotten, forget
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of
 from precog.memory.opened import OpenMemory, check_model, first_settings
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.recall import Evidence, Recalled, Recaller, refresh_index
+from precog.memory.selection import Selection
 from precog.memory.settings import MemorySettings
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice, StateReader
 from precog.state import State
-from precog.store.memory import Group, MemoryStore, Semantic
+from precog.store.memory import Deposit, Group, MemoryStore, Semantic
 
 WAIT_SEC = 5.0
 """For another writer, such as another conversation, which holds the memory for as long as a turn takes to deposit."""
@@ -64,6 +77,8 @@ class MemorySide:
         self._recaller: Recaller | None = None
         self._generation = -1
         self._has_remembered = False
+        self._last: tuple[int, ...] = ()
+        self._damage = Damage()
         if MemoryStore.FOLDER(folder).exists:
             self._store = MemoryStore.open(folder)
         try:
@@ -87,8 +102,11 @@ class MemorySide:
         if self._has_remembered:
             self._has_remembered = False
             # whoever opens the memory brings older files up to date for himself: they only save him that
-            with contextlib.suppress(PrecogError), MemoryStore.open(self._folder, write=True, wait_sec=1.0) as store:
+            with contextlib.suppress(PrecogError), self._to_index() as store:
                 refresh_index(store, self.encoder.fingerprint)
+
+    def _to_index(self) -> MemoryStore:
+        return MemoryStore.open(self._folder, write=True, wait_sec=1.0, allow_damaged=True)
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
@@ -109,23 +127,44 @@ class MemorySide:
         """Rises with every change of the memory; -1 while there is none."""
         return -1 if self._store is None else self._store.generation
 
+    def take_damage(self) -> Damage:
+        """What was found damaged since it was asked for last; its texts stood in for it where they could."""
+        found, self._damage = self._damage, Damage()
+        return found
+
     def semantic(self, group: Group) -> Semantic | None:
-        """The semantic state of a sub-cluster: one row."""
-        return None if self._store is None else self._store.semantic(*group)
+        """The semantic state of a sub-cluster: one row, or folded anew from its deposits where that is damaged."""
+        store = self._store
+        if store is None:
+            return None
+        try:
+            return store.semantic(*group)
+        except DamagedCorpusError as error:
+            self._refuse_another()
+            self._damage += Damage(others=(str(error),))
+            members = store.deposits(domain=group[0], subcluster=group[1], only_sound=True)
+            alpha = self.settings.alpha
+            return refold(store, members, group, alpha, self.backbone, self._reader, self._note_state)
+
+    def _note_state(self, deposit_id: int) -> None:
+        self._refuse_another()  # what is gone reads like damage, and is not read again
+        self._damage += Damage(states=(deposit_id,))
 
     def recall(self, question: str, k: int, key: Float32[np.ndarray, " E"]) -> Recalled:
         """The k best deposits for a question; none where nothing is remembered."""
         if self._recaller is None:
             return Recalled((), (), 0.0, 0.0, 0.0)
-        return self._recaller.recall(question, k, probes=self.settings.probes, key=key)
+        recalled = self._recaller.recall(question, k, probes=self.settings.probes, key=key)
+        self._damage += recalled.damage
+        return recalled
 
     def state(self, evidence: Evidence) -> tuple[State, Source]:
         """The state after a deposit, and the tokens it has read."""
         assert self._store is not None
-        record = self._store.read_state(evidence.deposit.id)
+        record = kept_record(self._store, evidence.deposit, self._note_state)
         if record is not None:
             return self._reader.state(record), Source.of(record.token_ids, record.suffix_array)
-        ids, state = read_again(evidence.deposit, self.backbone, self._reader)  # its state has expired
+        ids, state = read_again(evidence.deposit, self.backbone, self._reader)  # its state has expired or is damaged
         return state, Source.of(ids, build_suffix_array(ids))
 
     def remember(self, text: str, at: datetime.datetime, speaker: str | None) -> int:
@@ -143,11 +182,43 @@ class MemorySide:
         try:
             with self._opened_to_write() as memory:
                 done = deposit(memory, chunks)
+                self._damage += memory.damage
         except BusyError as error:
             hint = "it was not remembered: say it again in a moment"
             raise BusyError(error.message, given=error.given, hint=hint) from error
         self._has_remembered = True
+        self._last = tuple(dict.fromkeys(done.ids))
         return done.ids[0]
+
+    def newest(self, count: int) -> list[Deposit]:
+        """The deposits that were made last, the newest of them last."""
+        if self._store is None or not count:
+            return []
+        return list(deque(self._store.deposits(), maxlen=count))
+
+    def forget(self, ids: Sequence[int] = ()) -> Forgotten:
+        """Forgets deposits, and what was made of them.
+
+        Args:
+            ids: of the deposits; none for all parts of the turn that was remembered last in this conversation.
+
+        Raises:
+            UsageError: no ids, and nothing that was remembered in this conversation is left.
+            InputError: a deposit is not there.
+            BusyError: another process went on writing, or reads what is to go.
+            StorageError: the disk refuses.
+        """
+        chosen = tuple(ids) or self._last
+        if not chosen:
+            hint = "name the number of a deposit"
+            raise UsageError("nothing of this conversation is remembered, or it is forgotten already", hint=hint)
+        if self._store is None:
+            raise InputError("there is no such deposit", given=chosen[0], hint="nothing is remembered yet")
+        with self._opened_to_write() as memory:
+            found = Selection(ids=chosen).find(memory.store, Recaller(memory.store, memory.encoder))
+            done = forget(memory, found, proof=False)
+        self._last = tuple(number for number in self._last if number not in done.ids)
+        return done
 
     def _opened_to_write(self) -> OpenMemory:
         if self._store is None:
@@ -159,7 +230,7 @@ class MemorySide:
                 prototypes=self.prototypes,
                 wait_sec=WAIT_SEC,
             )
-        store = MemoryStore.open(self._folder, write=True, wait_sec=WAIT_SEC)
+        store = MemoryStore.open(self._folder, write=True, wait_sec=WAIT_SEC, allow_damaged=True)
         try:
             if store.memory_id != self._store.memory_id:
                 self._refuse_another()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from precog.corpus.answer import Timings
 from precog.corpus.search import Found
+from precog.memory.damage import SOUND, Damage
 from precog.memory.recall import Evidence
 
 NOTHING = "nothing that was said or stored answers this"
@@ -95,6 +96,7 @@ class Reply:
         remembered: id of the deposit that the utterance became; None when it was not remembered.
         tokens_processed: that the model read and wrote.
         timings: where the time went.
+        damage: of the memory, found on the way; nothing of it is answered from.
     """
 
     text: str
@@ -107,6 +109,7 @@ class Reply:
     remembered: int | None
     tokens_processed: int
     timings: Timings
+    damage: Damage = SOUND
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -120,4 +123,5 @@ class Reply:
             "remembered": self.remembered,
             "tokens_processed": self.tokens_processed,
             "timings_sec": self.timings.to_json(),
+            **self.damage.to_json(),
         }

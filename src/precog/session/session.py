@@ -8,6 +8,7 @@ the context, weighed by the softmax over their cosines; the semantic state of th
 import datetime
 import math
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.corpus.answer import Timings, decoding_times
+from precog.corpus.context import Text
 from precog.corpus.corpus import settings_of
 from precog.corpus.model import state_reader
 from precog.corpus.search import Found, Searcher
@@ -27,14 +29,15 @@ from precog.engine.templates import question_segment
 from precog.errors import EncoderError, UsageError
 from precog.memory.consolidate import semantic_state
 from precog.memory.domains import OTHERS
+from precog.memory.forget import Forgotten
 from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
 from precog.session.ranking import DEPTH, joint_order
 from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
-from precog.session.spoken import asks_for_header, said_in
+from precog.session.spoken import spans_for
 from precog.state import State
 from precog.store import CorpusStore
-from precog.store.memory import Group, MemoryFolder, Semantic
+from precog.store.memory import Deposit, Group, MemoryFolder, Semantic
 from precog.text.question import check_question, is_question
 
 REMEMBER = ("statements", "all", "nothing")
@@ -194,7 +197,7 @@ class Session:
             UsageError: it is empty.
             InputError: it is not valid Unicode.
             CorpusError: memory or corpus were purged or replaced meanwhile.
-            DamagedStateError: a state is not what was written.
+            DamagedStateError: a state of the corpus is not what was written.
             BusyError: another process goes on writing to the memory; the utterance is not remembered.
             StorageError: the disk is full or refuses; the utterance is not remembered.
         """
@@ -221,7 +224,29 @@ class Session:
                 if reply.abstained:
                     reply = replace(reply, text=REMEMBERED)
         timings = replace(reply.timings, total=startup_sec + time.perf_counter() - started)
-        return replace(reply, remembered=remembered, timings=timings)
+        return replace(reply, remembered=remembered, timings=timings, damage=self.memory.take_damage())
+
+    def forget(self, ids: Sequence[int] = ()) -> Forgotten:
+        """Forget deposits of the memory; without ids, what this conversation remembered last.
+
+        Raises:
+            UsageError: without ids, and nothing of this conversation is left.
+            InputError: a deposit is not there.
+            CorpusError: the memory was purged or replaced meanwhile.
+            BusyError: another process went on writing, or reads what is to go.
+            StorageError: the disk refuses.
+        """
+        with self.memory.turn():
+            return self.memory.forget(ids)
+
+    def newest(self, count: int) -> list[Deposit]:
+        """The deposits that were made last, at most so many, the newest of them last.
+
+        Raises:
+            CorpusError: the memory was purged or replaced meanwhile.
+        """
+        with self.memory.turn():
+            return self.memory.newest(count)
 
     def _search(self, utterance: str, key: Float32[np.ndarray, " E"]) -> list[SessionEvidence]:
         top_k = self.options.top_k
@@ -282,20 +307,18 @@ class Session:
         return self._chunk_state(entry.corpus)
 
     def _spans(self, utterance: str, members: list[SessionEvidence], read: list[Source]) -> list[Source]:
-        """What an answer may be a span of: who spoke and when is an answer only to whom that is asked."""
-        if asks_for_header(utterance):
-            return read
         tokenizer = self.backbone.tokenizer
         return [
-            source if entry.memory is None else said_in(source, entry.memory.deposit.info.header, tokenizer)
+            source
+            if entry.memory is None
+            else spans_for(utterance, source, entry.memory.deposit.info.header, tokenizer)
             for entry, source in zip(members, read, strict=True)
         ]
 
     def _chunk_state(self, found: Found) -> tuple[State, Source]:
         assert self._searcher is not None
-        record = self._searcher.store.read_state(found.chunk)
-        suffixes = record.suffix_array if len(record.suffix_array) else None
-        return self._chunk_states.state(record), Source.of(record.token_ids, suffixes)
+        text = Text(found, self._searcher.store, self._chunk_states, self.backbone)
+        return text.state(), text.source()
 
 
 def _opened(corpus: Path, encoder: Encoder) -> Searcher:

@@ -20,6 +20,15 @@ def asks_for_header(question: str) -> bool:
     return _HEADER_QUESTION.search(question) is not None
 
 
+def spans_for(question: str, source: Source, header: str, tokenizer: Tokenizer) -> Source:
+    """What the answer to a question may be a span of, given what a deposit's state has read.
+
+    Who spoke and when is an answer only to whom that is asked; days that relative times of the text mean stand in the
+    header, too, so that a question for a day may be answered with one of them.
+    """
+    return source if asks_for_header(question) else said_in(source, header, tokenizer)
+
+
 def said_in(source: Source, header: str, tokenizer: Tokenizer) -> Source:
     """The tokens after the header, or all where they cannot be told apart."""
     head = tokenizer.encode(header.rstrip()) if header.strip() else []

@@ -2,7 +2,7 @@
 
 from precog.state.batch import StateBatch
 from precog.state.blend import blend, check_averages
-from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, codec_named
+from precog.state.codec import CODECS, Codec, Float16Codec, Float32Codec, IntegerCodec, codec_named
 from precog.state.compose import (
     RENORMS,
     RULES,
@@ -27,6 +27,7 @@ __all__ = [
     "Decay",
     "Float16Codec",
     "Float32Codec",
+    "IntegerCodec",
     "LayerSubset",
     "Scaled",
     "State",

@@ -110,11 +110,6 @@ class StateSpec:
         """Bytes of τ, always FP32 (24,576 for the paper's model: FP16 would err by 0.27 rad)."""
         return self.layers * self.decay_groups * FLOAT32_BYTES
 
-    @property
-    def tail_bytes(self) -> int:
-        """FP32 bytes that a live state has on top of its recurrent coordinates."""
-        return self.layers * self.tail_shape[0] * self.tail_shape[1] * FLOAT32_BYTES
-
     def num_reals(self, layers: LayerSubset | None = None) -> int:
         """Reals that a store keeps of one state: those of all layers, or of a subset."""
         kept = range(self.layers) if layers is None else layers.indices

@@ -159,12 +159,12 @@ class State:
             encoding_dtype=self.encoding_dtype,
         )
 
-    def check(self, spec: StateSpec, *, stored: bool = False) -> None:
+    def check(self, spec: StateSpec, *, grown: bool = False) -> None:
         """Compare with a spec.
 
         Args:
-            spec: of the model. Where its states grow, any length will do that is not to be stored.
-            stored: whether the state is to have the size of those that are stored.
+            spec: of the model, with the size of its stored states.
+            grown: whether a state that grows with the text may be of another length than those that are stored.
 
         Raises:
             StateError: shapes differ (fingerprints are the backbone's business).
@@ -172,10 +172,10 @@ class State:
         recurrent, decay_time, tail = self._part("_recurrent"), self._part("_decay_time"), self.__dict__["_tail"]
         given = [tuple(recurrent.shape), tuple(decay_time.shape), None if tail is None else tuple(tail.shape)]
         live = (spec.layers, *spec.tail_shape)
-        if stored and spec.grows and recurrent.shape[1] > spec.reals_per_layer:
+        if spec.grows and not grown and recurrent.shape[1] > spec.reals_per_layer:
             hint = "its keys and values have no room in a stored state: cut chunks shorter"
             raise StateError("a state has read too much to be stored", given=self, expected=spec.capacity, hint=hint)
-        reals = recurrent.shape[1] if spec.grows and not stored else spec.reals_per_layer
+        reals = recurrent.shape[1] if spec.grows and grown else spec.reals_per_layer
         expected = [
             (spec.layers, reals),
             (spec.layers, spec.decay_groups),

@@ -61,6 +61,21 @@ class Batch(Unit):
         location = self._append(token_ids, state=state, tau=tau, suffix_array=suffix_array)
         return self._database.add_state(content_hash(self._fingerprint, token_ids), location, len(token_ids))
 
+    def add_unstored_state(self, token_ids: Sequence[int] | npt.NDArray[np.integer]) -> int:
+        """Notes a state that is not kept, because a budget made it give way, and returns its id."""
+        found = self.find_state(token_ids)
+        if found is not None:
+            return found
+        return self._database.add_unstored_state(content_hash(self._fingerprint, token_ids), len(token_ids))
+
+    def keep_budget(self, budget_bytes: int) -> int:
+        """Lets states go until the records of those that are left take no more than that; texts and keys stay.
+
+        Returns:
+            How many went.
+        """
+        return self._database.let_go(budget_bytes // self._layout.record_bytes)
+
     def add_chunk(self, document_id: int, info: ChunkInfo, *, state_id: int, keys: Float32[np.ndarray, "n E"]) -> int:
         """Adds the next chunk of a document with one key per window, and returns its id.
 
@@ -82,11 +97,6 @@ class Batch(Unit):
             self._database.delete_document(unfinished.id)
         self._drop_settled(info.source)
         return self._database.add_document(info, "failed", reason)
-
-    def touch_document(self, document_id: int, info: DocumentInfo) -> None:
-        """Updates size, time and details of a document whose content has not changed."""
-        document = self._known(document_id)
-        self._database.update_document(document_id, info, document.status, document.reason)
 
     def delete_document(self, document_id: int) -> None:
         """Removes a document with its chunks, keys, and the states that nothing else has read."""

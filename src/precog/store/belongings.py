@@ -5,10 +5,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from precog.store.folder import LOCK, MARKER
+from precog.store.folder import LOCK
 from precog.store.kind import FolderKind
 from precog.store.numbered import CATALOGUE, SEGMENT_NAME, SEGMENTS, is_known_name
 from precog.store.summary import summary_of
+from precog.writing import MARKER
 
 _NUMBER = re.compile("[0-9]{6}")
 _TOP = (MARKER, MARKER + ".tmp", LOCK)

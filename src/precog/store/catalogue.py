@@ -14,6 +14,8 @@ from precog.store.row_builder import Row, chunk_of, document_of, keys_of, text_o
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo
 from precog.store.seal import seal_of_chunk, seal_of_keys
 
+NOWHERE = -1  # the segment of states whose bytes are not kept
+
 _DOCUMENT = """SELECT d.id, d.source, d.media_type, d.raw_sha256, d.size_bytes, d.mtime_ns, d.details, d.status,
     d.reason, (SELECT count(*) FROM chunks c WHERE c.document_id = d.id) FROM documents d"""
 _CHUNK = """SELECT c.id, c.document_id, d.source, c.ordinal, c.page, c.span_start, c.span_end, c.text, c.context,
@@ -73,6 +75,33 @@ class Catalogue(Database):
         """Records where a new state lies."""
         sql = "INSERT INTO states (content_hash, segment, slot, num_tokens) VALUES (?, ?, ?, ?)"
         return self._insert(sql, (content_hash, location.segment, location.slot, num_tokens))
+
+    def add_unstored_state(self, content_hash: bytes, num_tokens: int) -> int:
+        """Records a state whose bytes are not kept."""
+        sql = "INSERT INTO states (content_hash, segment, slot, num_tokens) VALUES (?, ?, -1, ?)"
+        state_id = self._insert(sql, (content_hash, NOWHERE, num_tokens))
+        self._run("UPDATE states SET slot = id WHERE id = ?", (state_id,))
+        return state_id
+
+    def let_go(self, most_states: int) -> int:
+        """Lets the bytes of states go until so many are left: first those whose loss costs the fewest tokens to read.
+
+        All records are of one size, so that saved tokens alone decide: those of the text times the chunks that share
+        it; of equals the oldest goes.
+
+        Returns:
+            How many went.
+        """
+        row = self._one("SELECT count(*) FROM states WHERE segment >= 0")
+        surplus = self._int(row[0]) - most_states if row is not None else 0
+        if surplus <= 0:
+            return 0
+        sql = """SELECT id, segment, slot FROM states WHERE segment >= 0
+            ORDER BY num_tokens * num_references, id LIMIT ?"""
+        for state_id, segment, slot in self._all(sql, (surplus,)):
+            self._run("INSERT INTO tombstones VALUES (?, ?)", (segment, slot))
+            self._run("UPDATE states SET segment = ?, slot = id WHERE id = ?", (NOWHERE, state_id))
+        return surplus
 
     def find_state(self, content_hash: bytes) -> int | None:
         """The state of that name, if it is stored."""
@@ -165,12 +194,21 @@ class Catalogue(Database):
         """Documents, failures, chunks, states, tokens, and bytes of keys and text."""
         sql = """SELECT (SELECT count(*) FROM documents WHERE status = 'indexed'),
             (SELECT count(*) FROM documents WHERE status = 'failed'), (SELECT count(*) FROM chunks),
-            (SELECT count(*) FROM states),
+            (SELECT count(*) FROM states WHERE segment >= 0), (SELECT count(*) FROM states WHERE segment < 0),
             (SELECT coalesce(sum(s.num_tokens), 0) FROM chunks c JOIN states s ON s.id = c.state_id),
             (SELECT coalesce(sum(length(vectors)), 0) FROM keys),
             (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks)"""
         row = self._one(sql) or ()
-        names = ("num_documents", "num_failed", "num_chunks", "num_states", "num_tokens", "key_bytes", "text_bytes")
+        names = (
+            "num_documents",
+            "num_failed",
+            "num_chunks",
+            "num_states",
+            "num_unstored",
+            "num_tokens",
+            "key_bytes",
+            "text_bytes",
+        )
         return dict(zip(names, map(self._int, row), strict=True))
 
     def _visible(self, sql: str, chunk_ids: Sequence[int] | None) -> Iterator[Row]:

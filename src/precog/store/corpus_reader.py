@@ -13,6 +13,8 @@ from precog.store.folder_reader import FolderReader
 from precog.store.record import Location, Record
 from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
 
+STATE_BUDGET = "state_budget_bytes"
+
 
 class CorpusReader(FolderReader):
     """A corpus folder, open to read; safe to use from several threads.
@@ -85,17 +87,28 @@ class CorpusReader(FolderReader):
 
         Raises:
             DamagedStateError: the record is not what was written; names segment and record.
-            CorpusError: the chunk has been forgotten.
+            CorpusError: the chunk has been forgotten, or its state has given way to the budget.
         """
         chunk_id = chunk if isinstance(chunk, int) else chunk.id
         place = self._locate(chunk_id) if isinstance(chunk, int) else (chunk.location, chunk.content_hash)
-        record = self._read_where_it_is(place, lambda: self._locate(chunk_id))
+        if place[0].segment < 0:
+            hint = "read its text again, which `precog ask` does by itself"
+            raise CorpusError(
+                "the state of this chunk is not stored: the corpus has a budget", given=chunk_id, hint=hint
+            )
+        record = self._read_where_it_is(place, lambda: self._locate_stored(chunk_id))
         assert record is not None  # a chunk that is gone was an error already
         return record
 
+    @property
+    def state_budget_bytes(self) -> int | None:
+        """What the records of states may take together; None for whatever it takes."""
+        return None if self._catalogue.get_meta(STATE_BUDGET) is None else self._catalogue.number(STATE_BUDGET)
+
     def prefetch(self, chunk_ids: Iterable[int]) -> None:
         """Lets the disk start on several states before the first is read."""
-        self._reader.prefetch([self._locate(chunk_id)[0] for chunk_id in chunk_ids])
+        places = [self._locate(chunk_id)[0] for chunk_id in chunk_ids]
+        self._reader.prefetch([place for place in places if place.segment >= 0])
 
     def size(self) -> StoreSize:
         """Counts and bytes."""
@@ -113,13 +126,22 @@ class CorpusReader(FolderReader):
         for document in sorted(self.documents(), key=lambda d: (d.info.source, d.status)):
             digest.update(repr((document.info, document.status, document.reason)).encode("utf-8", "surrogatepass"))
             for chunk in self.chunks_of(document.id):
-                record = self.read_state(chunk.id)
                 digest.update(repr(chunk.info).encode("utf-8", "surrogatepass"))
                 digest.update(self._catalogue.key_bytes(chunk.id))
+                if not chunk.is_stored:
+                    digest.update(chunk.content_hash)
+                    continue
+                record = self.read_state(chunk.id)
                 for part in (record.state, record.tau, record.token_ids, record.suffix_array):
                     digest.update(part.tobytes())
                 digest.update(record.content_hash)
         return digest.hexdigest()
+
+    def _locate_stored(self, chunk_id: int) -> tuple[Location, bytes]:
+        place = self._locate(chunk_id)
+        if place[0].segment < 0:
+            raise CorpusError("the state of this chunk has just given way", given=chunk_id, hint="ask again")
+        return place
 
     def _locate(self, chunk_id: int) -> tuple[Location, bytes]:
         place = self._catalogue.locate(chunk_id)

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from precog.store.batch import Batch
 from precog.store.catalogue import Catalogue
-from precog.store.corpus_reader import CorpusReader
+from precog.store.corpus_reader import STATE_BUDGET, CorpusReader
 from precog.store.folder_store import FolderStore
 
 
@@ -21,3 +21,12 @@ class CorpusStore(FolderStore, CorpusReader):
             StorageError: the disk is full or refuses; the unit is undone and the store stays usable.
         """
         return self._committing(Batch)
+
+    def set_state_budget(self, budget_bytes: int | None) -> None:
+        """Changes what the records of states may take together; `Batch.keep_budget` is what keeps it."""
+        self._writable()
+        with self._catalogue.transaction():
+            if budget_bytes is None:
+                self._catalogue.delete_meta(STATE_BUDGET)
+            else:
+                self._catalogue.set_meta(STATE_BUDGET, str(budget_bytes))

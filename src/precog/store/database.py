@@ -33,6 +33,7 @@ class Database:
     """One connection to the file; safe to use from several threads, one statement at a time."""
 
     KIND: ClassVar[FolderKind]
+    SEALS_EVERY_TEXT: ClassVar[bool] = False  # then text that is no UTF-8 is read, and fails the seal of its row alone
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
@@ -208,7 +209,7 @@ class Database:
 
     def segments(self) -> dict[int, int]:
         """Acknowledged records of each segment file."""
-        rows = self._all("SELECT number, num_records FROM segments")
+        rows = self._all("SELECT number, num_records FROM segments WHERE number >= 0")
         return {self._int(number): self._int(count) for number, count in rows}
 
     def records_named(self, segment: int, before: int) -> int:
@@ -234,8 +235,9 @@ class Database:
         self._run(sql, (location.segment, location.slot, state_id))
 
     def states(self) -> Iterator[tuple[int, Location, bytes]]:
-        """Every state with its place and content hash, in the order they were added."""
-        sql = f"SELECT id, segment, slot, content_hash FROM states WHERE id > ? ORDER BY id LIMIT {PAGE_OF_ROWS}"
+        """Every stored state with its place and content hash, in the order they were added."""
+        sql = f"""SELECT id, segment, slot, content_hash FROM states WHERE id > ? AND segment >= 0
+            ORDER BY id LIMIT {PAGE_OF_ROWS}"""
         rows = self._paged(sql, [])
         return ((self._int(row[0]), self._place(row[1:3]), self._bytes(row[3])) for row in rows)
 
@@ -283,6 +285,8 @@ class Database:
             with self._lock:
                 row: Row | None = self._connection.execute(sql, values).fetchone()
         except sqlite3.Error as error:
+            if self._reads_on(error):
+                return self._one(sql, values)
             raise catalogue_error(error, self._path, self.KIND.catalogue_anew) from error
         except UnicodeDecodeError as error:
             raise self._damaged("a name", error) from error
@@ -296,13 +300,30 @@ class Database:
                 return self._connection.execute(sql, values).fetchall()
             except OverflowError:
                 return self._connection.execute(sql, _comparable(values)).fetchall()
+            except sqlite3.Error as error:
+                if not self._reads_on(error):
+                    raise
+                return self._all(sql, values)
+
+    def _reads_on(self, error: sqlite3.Error) -> bool:
+        """Whether to try a statement again: bytes that are no UTF-8 become text that nobody can have written."""
+        if not self.SEALS_EVERY_TEXT or "Could not decode to UTF-8" not in str(error):
+            return False
+        if self._connection.text_factory is _escaped:
+            return False
+        self._connection.text_factory = _escaped
+        return True
 
     def _paged(self, sql: str, values: list[object]) -> Iterator[Row]:
         # Pages keep memory flat and never hold a snapshot (and with it the write-ahead log) between two calls.
         after = 0
         while rows := self._all(sql, (after, *values)):
             yield from rows
-            after = self._int(rows[-1][0])
+            if len(rows) < PAGE_OF_ROWS:
+                return
+            before, after = after, self._int(rows[-1][0])
+            if after <= before:  # a damaged page would be read for ever
+                raise self._damaged("the order of its rows", f"{after} after {before}")
 
     def _int(self, value: object) -> int:
         try:
@@ -321,6 +342,10 @@ class Database:
 
     def _damaged(self, what: str, reason: object) -> DamagedCorpusError:
         return damaged(what, reason, self.KIND.catalogue_anew)
+
+
+def _escaped(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _comparable(values: Sequence[object]) -> list[object]:

@@ -26,13 +26,11 @@ from precog.errors import BusyError, CorpusError, DamagedCorpusError
 from precog.store.failure import guarded, looking
 from precog.store.kind import CORPUS, FolderKind
 from precog.store.numbered import NumberedFolder, remove_file
-from precog.writing import open_new, sync_folder
+from precog.writing import MARKER, OURS, marked_kinds, open_new, sync_folder
 
-MARKER = "precog.json"
 LOCK = "lock"
 FORMAT = 1
 _FIRST = "000001"
-_OURS = "precog"
 _NUMBER = re.compile("[0-9]{6}")
 _HOLDER = re.compile(rb"[0-9]{0,20}\n?")
 
@@ -88,7 +86,7 @@ class MarkedFolder:
         self.path = path
 
     def _marker(self, current: str) -> str:
-        return json.dumps({self.KIND.name: _OURS, "format": FORMAT, "current": current})
+        return json.dumps({self.KIND.name: OURS, "format": FORMAT, "current": current})
 
     def _numbered(self, path: Path) -> NumberedFolder:
         return NumberedFolder(path, self.KIND)
@@ -96,11 +94,7 @@ class MarkedFolder:
     @property
     def other_kind(self) -> str | None:
         """What the folder is instead, going by its marker."""
-        try:
-            found = json.loads((self.path / MARKER).read_bytes())
-            return next((str(key) for key, value in found.items() if value == _OURS and key != self.KIND.name), None)
-        except (ValueError, AttributeError, OSError, RecursionError):
-            return None
+        return next((kind for kind in marked_kinds(self.path) if kind != self.KIND.name), None)
 
     @property
     def current(self) -> Path:
@@ -122,7 +116,7 @@ class MarkedFolder:
             raise CorpusError(f"this folder is a {other}, not a {name}", given=self.path, expected=f"a {name}")
         try:
             found = json.loads(marker.read_bytes())
-            is_ours, version, number = found[name] == _OURS, int(found["format"]), str(found["current"])
+            is_ours, version, number = found[name] == OURS, int(found["format"]), str(found["current"])
         except (ValueError, KeyError, TypeError, OSError) as error:
             hint = f"write {self._marker(_FIRST)} into it, with the number of the folder beside it"
             given = f"{marker} ({error})"

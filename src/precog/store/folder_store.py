@@ -20,7 +20,7 @@ from precog.store.folder import WriterLock, make_folder
 from precog.store.folder_reader import FolderReader
 from precog.store.layout import RecordLayout
 from precog.store.numbered import CATALOGUE, SEGMENTS, NumberedFolder
-from precog.store.record import relocate
+from precog.store.record import Location, relocate
 from precog.store.row_builder import damaged
 from precog.store.segment import SegmentWriter
 from precog.store.unit import FORGETTING, SCRUB_PENDING, Unit, forgetting_name
@@ -161,6 +161,16 @@ class FolderStore(FolderReader):
         # The unit stands. Erasing what it deleted is tried again on the next opening, and scrub() insists on it.
         with contextlib.suppress(StorageError):
             self._erase_tombstones()
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What is wrong with the segment files, a line each, where it was opened although they are damaged."""
+        return () if self._writer is None else self._writer.damage
+
+    @property
+    def unerased(self) -> list[Location]:
+        """Places of deleted records whose bytes may still be on the disk."""
+        return self._catalogue.tombstones()
 
     def scrub(self) -> None:
         """Leaves no trace of what was deleted: states overwritten, the catalogue rewritten, its log emptied.
@@ -314,9 +324,9 @@ class FolderStore(FolderReader):
     def _erase_tombstones(self) -> None:
         places = self._catalogue.tombstones()
         if places:
-            self._writable().erase(places)
+            left = set(self._writable().erase(places))
             with self._catalogue.transaction():
-                self._catalogue.clear_tombstones(places)
+                self._catalogue.clear_tombstones(place for place in places if place not in left)
 
     @classmethod
     def _fill(

@@ -77,5 +77,17 @@ def _m001_first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_first_tables,)
+def _m002_states_that_gave_way(connection: sqlite3.Connection) -> None:
+    """A state that a budget made give way stands in segment −1, at the slot of its own id, and leaves no bytes."""
+    for statement in (
+        "INSERT INTO segments VALUES (-1, 0)",
+        "DROP TRIGGER state_deleted",
+        """CREATE TRIGGER state_deleted AFTER DELETE ON states WHEN old.segment >= 0 BEGIN
+            INSERT INTO tombstones VALUES (old.segment, old.slot);
+        END""",
+    ):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_first_tables, _m002_states_that_gave_way)
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -121,12 +121,13 @@ class ChunkText:
 
 @dataclass(frozen=True)
 class StoreSize:
-    """Counts and bytes of a corpus, for ``precog info``."""
+    """Counts and bytes of a corpus, for ``precog info``; unstored states gave way to a budget."""
 
     num_documents: int
     num_failed: int
     num_chunks: int
     num_states: int
+    num_unstored: int
     num_tokens: int
     state_bytes: int
     key_bytes: int

@@ -20,6 +20,7 @@ from precog.store.remedy import states_anew
 from precog.writing import sync_folder
 
 _PUNCH_HOLE_KEEP_SIZE = 0x03
+_FLIPPED_BITS = 2  # two headers that were both written differ in more: in their checksums, too
 _ZERO_BLOCK = bytes(1 << 20)
 
 
@@ -119,6 +120,12 @@ class SegmentWriter:
         self._dirty: dict[int, int] = {}
         self._folder_is_dirty = False
         self._foreign: set[int] = set()
+        self._damage: dict[int, str] = {}
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What `recover` found wrong with the files and let pass, a line each."""
+        return tuple(self._damage.values())
 
     @property
     def counts(self) -> dict[int, int]:
@@ -143,17 +150,17 @@ class SegmentWriter:
         """Cuts the files back to what the catalogue acknowledges: ``counts`` records in each segment.
 
         Raises:
-            DamagedCorpusError: an acknowledged segment is missing or too short (unless ``allow_damaged``).
+            DamagedCorpusError: an acknowledged segment is missing or too short, or its header is another one (unless
+                ``allow_damaged``, which also mends a header with a flipped bit).
         """
         self._close()
-        self._foreign = set()
+        self._foreign, self._damage = set(), {}
         with guarded(self._folder):
             if not self._folder.is_dir():
                 if counts and not allow_damaged:
                     raise DamagedCorpusError(f"the segment files are missing: {self._folder}", hint=self._remedy)
-                if not counts:
-                    self._folder.mkdir(mode=0o700)
-            for path in self._folder.iterdir() if self._folder.is_dir() else ():
+                self._folder.mkdir(mode=0o700)
+            for path in self._folder.iterdir():
                 number = int(path.stem) if SEGMENT_NAME.fullmatch(path.name) else -1
                 if number < 0 or number in counts:
                     continue
@@ -172,7 +179,7 @@ class SegmentWriter:
         if size < 0:
             self._foreign.add(number)
             what = "missing"
-        elif _head_of(path) != self._layout.segment_header(number):
+        elif not self._has_header(path, number, allow_damaged):
             self._foreign.add(number)
             what = "damaged: its header is another one"
         elif size < acknowledged:
@@ -181,12 +188,30 @@ class SegmentWriter:
             if size > acknowledged:
                 os.truncate(path, acknowledged)
             return
+        message = f"segment {number:06d} is {what}"
+        self._damage[number] = message
         if not allow_damaged:
-            message = f"segment {number:06d} is {what}"
             raise DamagedCorpusError(message, expected=f"{acknowledged} bytes", hint=self._remedy)
 
+    def _has_header(self, path: Path, number: int, mends: bool) -> bool:
+        head, header = _head_of(path), self._layout.segment_header(number)
+        if head == header:
+            return True
+        if not mends or len(head) != len(header) or _bits_apart(head, header) > _FLIPPED_BITS:
+            return False
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _write_all(descriptor, header, 0)
+            _datasync(descriptor)
+        finally:
+            os.close(descriptor)
+        return True
+
     def _is_ours(self, number: int) -> bool:
-        return number not in self._foreign and segment_path(self._folder, number).exists()
+        return number not in self._foreign and self._exists(number)
+
+    def _exists(self, number: int) -> bool:
+        return segment_path(self._folder, number).exists()
 
     def _may_be_ours(self, path: Path, number: int) -> bool:
         """Whether a file that nothing acknowledges is a segment, or was to become one."""
@@ -196,9 +221,9 @@ class SegmentWriter:
         return head in (header, bytes(len(head))) or header.startswith(head) or head.startswith(SEGMENT_MAGIC)
 
     def next_location(self) -> Location:
-        """Where the next record will lie: the last segment, or a new one when that is full."""
+        """Where the next record will lie: the last segment, or a new one when that is full or damaged."""
         last = max(self._counts, default=-1)
-        if last >= 0 and self._counts[last] < self._records_per_segment:
+        if last >= 0 and last not in self._damage and self._counts[last] < self._records_per_segment:
             return Location(last, self._counts[last])
         return Location(self._next_number, 0)
 
@@ -231,8 +256,11 @@ class SegmentWriter:
                 sync_folder(self._folder)
         self._close()
 
-    def erase(self, locations: Iterable[Location]) -> None:
+    def erase(self, locations: Iterable[Location]) -> list[Location]:
         """Overwrites records with zeros on the disk and gives their blocks back where the file system can.
+
+        Returns:
+            Those that were left as they are, because another file's header stands before them.
 
         Raises:
             StorageError: the disk refuses.
@@ -253,6 +281,7 @@ class SegmentWriter:
                     offset = self._layout.offset(location.slot)
                     _punch_hole(self._dirty[location.segment], offset, self._layout.record_bytes)
         self._close()
+        return [place for place in places if place.segment not in touched and self._exists(place.segment)]
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Deletes whole segment files, their bytes zeroed first."""
@@ -293,6 +322,10 @@ class SegmentWriter:
 def _head_of(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(SEGMENT_HEADER_BYTES)
+
+
+def _bits_apart(one: bytes, other: bytes) -> int:
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
 
 
 def _write_all(descriptor: int, data: bytes | bytearray, offset: int) -> None:

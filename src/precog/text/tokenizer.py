@@ -65,10 +65,6 @@ class Tokenizer(Protocol):
         """The UTF-8 bytes a token stands for inside a segment, a leading space included; empty for control ids."""
         ...
 
-    def starts_word(self, token_id: int) -> bool:
-        """Whether the token opens with a space, or is the first of a segment's word."""
-        ...
-
 
 class MistralTokenizer:
     """The 32,000 pieces of Mistral-7B-v0.1, lossless: ``decode(encode(text)) == text`` for every Unicode text.
@@ -167,10 +163,6 @@ class MistralTokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         """The UTF-8 bytes a token stands for inside a segment, a leading space included; empty for control ids."""
         return self._bytes[token_id]
-
-    def starts_word(self, token_id: int) -> bool:
-        """Whether the token opens with a space (`word_starts` is the same as a Boolean array over all ids)."""
-        return bool(self.word_starts[token_id])
 
 
 class StreamDecoder:

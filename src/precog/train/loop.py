@@ -20,11 +20,12 @@ from torch import Tensor
 from precog.backbones.tenns.lora import LoraLinear
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import PrecogError, StorageError, TrainingError
+from precog.interrupt import Interrupt
 from precog.train.average import WeightAverage
 from precog.train.checkpoint import latest_checkpoint, load_checkpoint, named_checkpoint, save_checkpoint
 from precog.train.data.batches import Batch, TokenBatch
 from precog.train.identity import CALLED, check_identity
-from precog.train.interrupt import Interrupt, TrainingInterrupted
+from precog.train.interrupt import TrainingInterrupted
 from precog.train.metrics import MetricsLog
 from precog.train.microbatch import NAMES, Scoring, as_tokens, describe, means, token_counts
 from precog.train.objective import LossWeights, summed_cross_entropy

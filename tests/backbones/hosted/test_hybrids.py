@@ -1,10 +1,13 @@
 """Hybrids of transformers: rows that grow with keys and values, and read on as one pass of the library reads."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import Lfm2Config, Lfm2ForCausalLM
 
 from precog.backbones.card import ModelCard
 from precog.backbones.hosted.backbone import HostedBackbone, fitted
@@ -12,14 +15,22 @@ from precog.backbones.hosted.restore import check_restored
 from precog.backbones.huggingface import hybrid
 from precog.backbones.huggingface.hybrid import HybridRuntime
 from precog.backbones.huggingface.hybrid_tiny import SIZES, tiny_hybrid
+from precog.backbones.registry import load_backbone
+from precog.corpus.ask import Asker, AskOptions
+from precog.corpus.indexing import IndexRequest, index_documents
+from precog.corpus.report import Silent
 from precog.errors import ModelError, StateError, UsageError
+from precog.memory.opened import OpenMemory
+from precog.records import ModelChoice
 from precog.records.form import RecordForm
 from precog.state import StateBatch, blend, codec_named, compose
+from precog.store import CorpusStore
 
 TOLERANCE = 1e-4
 VOCABULARY = 258
-NUM_TOKENS = 48
+NUM_TOKENS = 40
 HYBRIDS = tuple(SIZES)
+QUESTION = "Who built the lighthouse?"
 
 
 class ByteTokenizer:
@@ -48,10 +59,18 @@ def runtime_of(name: str, **asked: int) -> HybridRuntime:
     return HybridRuntime(model, model.config)
 
 
-def backbone_of(name: str, *, encode_mode: str = "once", start_ids: tuple[int, ...] = (256,)) -> HostedBackbone:
+def backbone_of(
+    name: str,
+    *,
+    runtime: HybridRuntime | None = None,
+    encode_mode: str = "once",
+    start_ids: tuple[int, ...] = (256,),
+) -> HostedBackbone:
     tokenizer = ByteTokenizer()
     card = ModelCard(f"tiny {name}", tokenizer.sha256, "a" * 64, backbone=f"huggingface:{name}", boundary_id=256)
-    return HostedBackbone(runtime_of(name), card, {}, tokenizer, start_ids=start_ids, encode_mode=encode_mode)
+    return HostedBackbone(
+        runtime or runtime_of(name), card, {}, tokenizer, start_ids=start_ids, encode_mode=encode_mode
+    )
 
 
 @pytest.fixture(scope="module", params=HYBRIDS)
@@ -84,7 +103,7 @@ def steps(runtime: HybridRuntime, ids: Tensor, rows: Tensor, count: int) -> Tens
     return torch.stack(said)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 17, 32, NUM_TOKENS - 1])
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 17, NUM_TOKENS - 1])
 def test_many_tokens_from_a_state_are_one_pass(runtime: HybridRuntime, cut: int) -> None:
     ids = text()
     judge = runtime.one_pass(ids)
@@ -94,9 +113,8 @@ def test_many_tokens_from_a_state_are_one_pass(runtime: HybridRuntime, cut: int)
     assert torch.equal(rows, kept)
 
 
-@pytest.mark.parametrize("cut", [1, 17])
-def test_steps_from_a_state_are_one_pass(runtime: HybridRuntime, cut: int) -> None:
-    ids = text(1)
+def test_steps_from_a_state_are_one_pass(runtime: HybridRuntime) -> None:
+    ids, cut = text(1), 1
     judge = runtime.one_pass(ids)
     assert (steps(runtime, ids[cut:], after(runtime, ids[:cut]), cut) - judge[cut:]).abs().max() <= TOLERANCE
 
@@ -105,7 +123,7 @@ def test_pieces_are_one_pass_and_the_context_is_heard(runtime: HybridRuntime) ->
     ids = text(2)
     judge = runtime.one_pass(ids)
     rows, said, count = runtime.empty()[:, None], [], 0
-    for size in (1, 2, 3, 17, 1, 24):
+    for size in (1, 2, 3, 17, 1, 16):
         scores, rows = runtime.forward(ids[None, count : count + size], rows, (count,), every=True)
         said.append(scores[0])
         count += size
@@ -195,6 +213,21 @@ def test_what_is_not_supported_is_refused() -> None:
     model.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     with pytest.raises(ModelError, match="rotation of keys"):
         HybridRuntime(model, model.config)
+    for kinds, message in ((["full_attention"] * 2, "no recurrent state"), (["conv"] * 2, "has no attention")):
+        config = Lfm2Config(
+            **{
+                **SIZES["lfm2"],
+                "num_hidden_layers": 2,
+                "layer_types": kinds,
+                "vocab_size": 64,
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+            }
+        )
+        with pytest.raises(ModelError, match=message):
+            HybridRuntime(Lfm2ForCausalLM(config), config)
     with pytest.raises(ModelError, match="no such hybrid"):
         tiny_hybrid("llama")
 
@@ -205,6 +238,26 @@ def test_every_hybrid_is_trusted_as_a_backbone(name: str) -> None:
     assert made.spec.grows
     assert not made.spec.averages
     assert made.spec.capacity == 1 + 256  # <s> and the longest chunk unless told otherwise
+
+
+def test_a_folder_opens_and_another_weight_is_another_model(folder_of: Callable[..., Path]) -> None:
+    opened = [
+        load_backbone(folder_of(tiny_hybrid("zamba2", vocab_size=384, seed=seed), name=f"seed-{seed}"))
+        for seed in (0, 0, 1)
+    ]
+    assert opened[0].spec.grows
+    assert opened[0].fingerprint == opened[1].fingerprint != opened[2].fingerprint
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_every_hybrid_is_trusted_on_a_gpu(name: str) -> None:
+    model = tiny_hybrid(name, vocab_size=VOCABULARY).to("cuda")
+    made = check_restored(backbone_of(name, runtime=HybridRuntime(model, model.config)))
+    question, (state,) = [70, 71, 72], made.encode_chunks([[65] * 20])
+    assert state.recurrent.device.type == "cpu"
+    assert torch.equal(made.prefill(question, state)[1], made.prefill(question, state)[1])
 
 
 def test_capacity_changes_sizes_and_nothing_else(backbone: HostedBackbone) -> None:
@@ -241,7 +294,7 @@ def test_a_chunk_or_a_state_without_room_is_refused(backbone: HostedBackbone) ->
     assert state.num_tokens == 1 + 64 + 30
     with pytest.raises(StateError, match="has read too much to be stored"):
         codec_named("fp32").encode(state, short.spec)
-    state.check(short.spec)  # while it is read on, it may be as long as it is
+    state.check(short.spec, grown=True)  # while it is read on, it may be as long as it is
 
 
 def test_stored_states_come_back_bit_by_bit(backbone: HostedBackbone) -> None:
@@ -271,3 +324,66 @@ def test_one_state_is_exact_and_means_are_refused(backbone: HostedBackbone) -> N
             compose(states, [1.0, 0.5], backbone.spec, rule=rule)
     with pytest.raises(StateError, match="bound to their positions"):
         blend(StateBatch.of(states).recurrent, (0.5, 0.5), backbone.spec)
+
+
+class Watching(Silent):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, int]] = []
+
+    def growing(self, state_bytes: int, room_tokens: int) -> None:
+        self.told.append(("growing", state_bytes, room_tokens))
+
+    def start(self, total_bytes: int) -> None:
+        self.told.append(("start", total_bytes, 0))
+
+
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "a.txt").write_text(
+        "The lighthouse of Marrow was built in 1843 by Ada Quill. Its lamp burns whale oil.\n"
+    )
+    (folder / "b.txt").write_text("A mill stands on the river Ouse. Tom Reed made its wheel of oak in 1790.\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(backbone: HostedBackbone, docs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, watching = tmp_path_factory.mktemp("corpora") / "c", Watching()
+    request = IndexRequest(
+        (str(docs),), folder, ModelChoice(loaded=backbone), wanted={"chunk_tokens": 96, "codec": "fp32"}
+    )
+    assert index_documents(request, progress=watching).states == 2
+    spec = backbone.with_capacity(96).spec
+    assert watching.told[0] == ("growing", 4 * sum(spec.layer_reals), 97)
+    assert watching.told[1][0] == "start"
+    return folder
+
+
+def test_stored_states_answer_as_reading_does(corpus: Path, backbone: HostedBackbone) -> None:
+    with CorpusStore.open(corpus) as store:
+        assert store.layout.note["room_tokens"] == 97
+    with Asker(corpus, model=ModelChoice(loaded=backbone)) as asker:
+        injected = asker.ask(QUESTION, AskOptions(always_answer=True))
+        read = asker.ask(QUESTION, AskOptions(mode="in-context", always_answer=True))
+        assert injected.text == read.text
+        assert injected.text
+        mixed = asker.ask(QUESTION, AskOptions(inject=2, compose="mix", always_answer=True))
+        assert mixed.text
+        with pytest.raises(StateError, match="bound to their positions"):
+            asker.ask(QUESTION, AskOptions(inject=2, compose="mean"))
+        with pytest.raises(UsageError, match="some of its layers"):
+            asker.ask(QUESTION, AskOptions(layers="top:1"))
+
+
+def test_a_subset_of_layers_leaves_no_corpus_behind(docs: Path, backbone: HostedBackbone, tmp_path: Path) -> None:
+    request = IndexRequest((str(docs),), tmp_path / "c", ModelChoice(loaded=backbone), wanted={"layers": "alternate"})
+    with pytest.raises(UsageError, match="some of its layers"):
+        index_documents(request)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_memory_is_refused_before_it_is_made(backbone: HostedBackbone, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="consolidates by averaging"):
+        OpenMemory.open(tmp_path / "u", ModelChoice(loaded=backbone), create=True)
+    assert not (tmp_path / "u").exists()

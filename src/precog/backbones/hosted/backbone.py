@@ -172,7 +172,7 @@ class HostedBackbone:
         for state in states:
             if state.fingerprint != self.fingerprint:
                 raise foreign(state.fingerprint, self.fingerprint, self.card.name)
-            state.check(self.spec)
+            state.check(self.spec, grown=True)
         return StateBatch.of(states, self.device)
 
     def prefill(self, token_ids: Sequence[int], state: State | None = None) -> tuple[State, Float[Tensor, " V"]]:

@@ -1,7 +1,8 @@
 """Rows of hybrid models: how a cache of transformers is laid out as plain reals, and read back from them.
 
 A layer's row is its recurrent state, then the last inputs of its convolution, then keys and values of the tokens read,
-token by token, oldest first. So a row with room for more tokens is the same row with zeros behind it.
+token by token, oldest first. So a row with room for more tokens is the same row with zeros behind it. Of the K inputs
+that the library keeps for a kernel of K the oldest is never used again; it is not kept.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from math import prod
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import DynamicCache, PretrainedConfig
+from transformers.cache_utils import CacheLayerMixin
 
 from precog.errors import ModelError
 
@@ -71,12 +74,13 @@ class LayerParts:
     def fill(self, cache: DynamicCache, row: Float[Tensor, "B S"], num_tokens: int) -> None:
         """Put copies of what a row holds into a fresh cache."""
         start = 0
-        for part, update in [
-            *((part, cache.update_recurrent_state) for part in self.recurrent),
-            *((part, cache.update_conv_state) for part in self.windows),
-        ]:
+        for part in self.recurrent:
             piece = row[:, start : start + part.reals].reshape(-1, *part.shape)
-            update(piece.to(part.dtype, copy=True), self.layer, state_idx=part.index)
+            cache.update_recurrent_state(piece.to(part.dtype, copy=True), self.layer, state_idx=part.index)
+            start += part.reals
+        for part in self.windows:
+            piece = row[:, start : start + part.reals].reshape(-1, *part.shape)
+            cache.update_conv_state(functional.pad(piece.to(part.dtype), (1, 0)), self.layer, state_idx=part.index)
             start += part.reals
         if self.token_reals and num_tokens:
             read = row[:, start : start + num_tokens * self.token_reals]
@@ -88,14 +92,10 @@ class LayerParts:
         return flat.reshape(*flat.shape[:2], *shape).transpose(1, 2).contiguous()
 
     def write(self, cache: DynamicCache, row: Float[Tensor, "B S"]) -> None:
-        """Put what a cache holds into a row of zeros.
-
-        Raises:
-            ModelError: the library keeps something else than it did when the model was opened.
-        """
+        """Put what a cache holds into a row of zeros."""
         kept = cache.layers[self.layer]
         flat = [kept.recurrent_states[part.index].flatten(1) for part in self.recurrent]
-        flat += [kept.conv_states[part.index].flatten(1) for part in self.windows]
+        flat += [kept.conv_states[part.index][..., 1:].flatten(1) for part in self.windows]
         if self.token_reals:
             keys, values = (kept.keys.transpose(1, 2), kept.values.transpose(1, 2))
             flat.append(torch.cat((keys.flatten(2), values.flatten(2)), dim=2).flatten(1))
@@ -115,9 +115,11 @@ def layer_parts(model: nn.Module, config: PretrainedConfig, device: torch.device
     """What each layer that keeps a state keeps, found by letting the model read two tokens.
 
     Raises:
-        ModelError: the model keeps a sliding window of keys, or nothing, or something that is not known here.
+        ModelError: the model is no hybrid, or keeps a sliding window of keys, or something that is not known here.
     """
     cache = DynamicCache(config=config)
+    if not any(isinstance(layer, CacheLayerMixin) for layer in cache.layers):
+        raise ModelError("this hybrid has no attention, which its library cannot run", given=config.model_type)
     tokens = torch.zeros(1, 2, dtype=torch.int64, device=device)
     model(input_ids=tokens, use_cache=True, **{cache_argument(model): cache})
     found = []
@@ -130,18 +132,20 @@ def layer_parts(model: nn.Module, config: PretrainedConfig, device: torch.device
             raise ModelError("this layer's keys are not one per token", given=f"layer {number}: {tuple(keys.shape)}")
         parts = LayerParts(
             layer=number,
-            recurrent=_parts(getattr(layer, "recurrent_states", {})),
-            windows=_parts(getattr(layer, "conv_states", {})),
+            recurrent=_parts(getattr(layer, "recurrent_states", {}), 0),
+            windows=_parts(getattr(layer, "conv_states", {}), 1),
             keys=(0, 0) if keys is None else (keys.shape[1], keys.shape[3]),
             values=(0, 0) if values is None else (values.shape[1], values.shape[3]),
             dtype=torch.float32 if keys is None else keys.dtype,
         )
         if parts.fixed_reals or parts.token_reals:
             found.append(parts)
-    if not found:
-        raise ModelError("this model keeps no state", given=config.model_type)
+    if not any(parts.fixed_reals for parts in found):
+        given = f"{config.model_type} of {len(found)} attention layers"
+        raise ModelError("this model is a transformer: it has no recurrent state", given=given)
     return tuple(found)
 
 
-def _parts(states: dict[int, Tensor | None]) -> tuple[Part, ...]:
-    return tuple(Part(i, tuple(t.shape[1:]), t.dtype) for i, t in states.items() if t is not None)
+def _parts(states: dict[int, Tensor | None], unused: int) -> tuple[Part, ...]:
+    """The parts that are there, without columns that are never used."""
+    return tuple(Part(i, (*t.shape[1:-1], t.shape[-1] - unused), t.dtype) for i, t in states.items() if t is not None)

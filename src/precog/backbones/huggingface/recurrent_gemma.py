@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PretrainedConfig
@@ -111,8 +111,8 @@ class _Attention:
 class RecurrentGemmaRuntime(CausalModel):
     """A RecurrentGemma of the library: rows of recurrent layers and of attention layers differ in length.
 
-    A row of zeros means that its layer has read nothing; how many slots of a window are filled follows from the tokens
-    that were read.
+    Zeros mean that nothing was read: a row of a recurrence, a slot of a window. How many slots can be filled at most
+    follows from the tokens that were read, so that what a codec's rounding leaves in an empty one is not heard.
     """
 
     def __init__(self, model: nn.Module, config: PretrainedConfig) -> None:
@@ -160,12 +160,11 @@ class RecurrentGemmaRuntime(CausalModel):
         made = torch.zeros_like(rows, dtype=torch.float32)
         for place, (frame, mixer) in enumerate(zip(self._frames, self._mixers, strict=True)):
             row = rows[place, :, : mixer.reals].float()
-            known = row.any(-1)
             x = frame.norm(hidden)
             if isinstance(mixer, _Recurrence):
-                mixed, new = _recur(mixer, x, row, known)
+                mixed, new = _recur(mixer, x, row)
             else:
-                mixed, new = _attend(mixer, x, row, torch.where(known, counts, 0), longest)
+                mixed, new = _attend(mixer, x, row, counts, longest)
             made[place, :, : mixer.reals] = new
             hidden = hidden + mixed
             hidden = hidden + frame.mlp(frame.channel_norm(hidden))
@@ -173,7 +172,7 @@ class RecurrentGemmaRuntime(CausalModel):
         return self._cap * torch.tanh(scores / self._cap), made
 
 
-def _recur(layer: _Recurrence, x: Tensor, row: Tensor, known: Bool[Tensor, " B"]) -> tuple[Tensor, Tensor]:
+def _recur(layer: _Recurrence, x: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
     batch, length, _ = x.shape
     channels, before = layer.window
     window = row[:, : channels * before].view(batch, channels, before).to(x.dtype)
@@ -182,7 +181,7 @@ def _recur(layer: _Recurrence, x: Tensor, row: Tensor, known: Bool[Tensor, " B"]
     writing, fading = (_gate(inputs, *gate) for gate in (layer.input_gate, layer.decay_gate))
     log_decay = (-GATE_POWER * fading * F.softplus(layer.decay)).float()
     scale = (1 - (2 * log_decay).exp()).sqrt()
-    scale[:, 0] = torch.where(known[:, None], scale[:, 0], 1)
+    scale[:, 0] = torch.where(row.any(-1, keepdim=True), scale[:, 0], 1)
     read = linear_scan(log_decay.exp(), (inputs * writing).float() * scale, row[:, channels * before :])
     mixed: Tensor = layer.output(read.to(x.dtype) * layer.activation(layer.branch(x)))
     return mixed, torch.cat((joined[..., length:].float().flatten(1), read[:, -1]), dim=1)
@@ -224,6 +223,7 @@ def _attend(
     asking = place[filled:, None]
     near = (place <= asking) & (place >= asking - layer.before)
     real = place >= filled - counts.clamp(max=layer.before)[:, None]
+    real[:, :filled] &= kept[:, :, :, layer.before - filled :].any(4).any(2).any(1)
     read = F.scaled_dot_product_attention(
         _rotated(query, cos[:, filled:], sin[:, filled:]),
         _shared(_rotated(seen[:, 0], cos, sin), layer),

@@ -17,7 +17,12 @@ from precog.cli.memory.remember import remember
 from precog.cli.memory.show import listing, show, stats
 from precog.cli.memory.supersede import supersede
 
-app = typer.Typer(no_args_is_help=True, help="Remember, recall and forget.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Remember, recall and forget.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.command()(remember)
 app.command()(recall)
 app.command()(forget)

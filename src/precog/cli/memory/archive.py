@@ -6,18 +6,22 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import read_archive
 from precog.memory.place import existing_folder, memory_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.store.memory import MemoryStore
 
 
 def export(
-    name: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; packed where it ends in .gz.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="The file to write, JSON lines; compressed where its name ends in .gz."),
+    ],
     user: options.User,
     as_json: options.Json = False,
 ) -> int:
@@ -28,16 +32,17 @@ def export(
             "a memory is exported to a file, not to stdout", given=name, hint="write ./- if that is its name"
         )
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        count = export_memory(store, file)
+        count, damage = export_memory(store, file)
+    tell(damage)
     if as_json:
-        print_json({"deposits": count, "file": str(file)})
+        print_json({"deposits": count, "file": str(file), **damage.to_json()})
         return 0
     out.print(f"[bold]written[/] {counted(count, 'deposit')} to {shown(str(file))}; `forget` does not reach them there")
     return 0
 
 
 def load(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Of `precog memory export`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `precog memory export` wrote.")],
     user: options.User,
     model: options.Model = None,
     encoder: options.Encoder = None,
@@ -62,7 +67,8 @@ def load(
         before_making=lambda tokenizer, made: check_archive(entries, tokenizer, made.chunk_tokens, None),
     ) as memory:
         done = import_archive(memory, entries)
-        refresh_index(memory.store, memory.settings.encoder_fingerprint)
+        tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
+        tell(memory.damage)
     if as_json:
         print_json(done.to_json())
         return 0

@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import resolve
+from precog.memory.damage import damage_of
 from precog.memory.emergent import LEAST_MEMBERS
 from precog.memory.keyed import sklearn_part
 from precog.memory.made_with import prototypes_of
@@ -17,11 +19,18 @@ from precog.store.memory import MemoryStore
 def emergent(
     user: options.User,
     promote: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Make this group a sub-cluster.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Make the group of this name a sub-cluster, instead of listing the groups.",
+            show_default=False,
+        ),
     ] = None,
-    domain: Annotated[str | None, typer.Option(metavar="D", help="Of this domain.", show_default=False)] = None,
+    domain: Annotated[
+        str | None, typer.Option(metavar="D", help="Look only in this domain.  \\[default: in all]", show_default=False)
+    ] = None,
     least_members: Annotated[
-        int, typer.Option("--least", metavar="N", min=2, help="Deposits that make a group.")
+        int, typer.Option("--least", metavar="N", min=2, help="How many deposits a group has at least.")
     ] = LEAST_MEMBERS,
     model: options.Model = None,
     encoder: options.Encoder = None,
@@ -41,8 +50,10 @@ def emergent(
     if promote is None:
         with MemoryStore.open(folder) as store:
             found = candidates(store, prototypes_of(store), domain, least_members=least_members)
+            damage = damage_of(store)
+        tell(damage)
         if as_json:
-            print_json({"emergent": [entry.to_json() for entry in found]})
+            print_json({"emergent": [entry.to_json() for entry in found], **damage.to_json()})
             return 0
         for entry in found:
             told = f"{len(entry.member_ids):>6}  {shown(entry.domain)} ▸ [bold]{shown(entry.name)}[/]"
@@ -53,6 +64,7 @@ def emergent(
     choice = ModelChoice(settings.model, settings.device, settings.threads)
     with OpenMemory.open(folder, choice, encoder=settings.encoder) as memory:
         done = promote_group(memory, promote, domain, least_members=least_members)
+    tell(done.damage)
     if as_json:
         print_json(done.to_json())
         return 0

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import counted, human_bytes, out, print_json, shown
+from precog.cli.memory.notes import tell
+from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
 from precog.errors import UsageError
@@ -13,20 +14,36 @@ from precog.memory.moment import parse_time
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.memory.selection import Selection
+from precog.store.memory import STATES_ANEW
+
+_MOST_NAMED = 10
 
 
 def forget(
     user: options.User,
-    ids: Annotated[list[int] | None, typer.Option("--id", metavar="ID", help="This deposit; may be repeated.")] = None,
-    query: Annotated[
-        str | None, typer.Option(metavar="Q", help="What it says, in other words.", show_default=False)
+    ids: Annotated[
+        list[int] | None, typer.Option("--id", metavar="ID", help="Forget the deposit of this number; may be repeated.")
     ] = None,
-    top_k: Annotated[int, typer.Option(metavar="N", help="Most deposits that --query means.")] = 1,
-    before: Annotated[str | None, typer.Option(metavar="ISO", help="Said before.", show_default=False)] = None,
-    after: Annotated[str | None, typer.Option(metavar="ISO", help="Said then or later.", show_default=False)] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of it.")] = False,
-    proof: Annotated[bool, typer.Option("--proof", help="Search every byte of the memory for it.")] = False,
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="Q", help="Forget what says this, in these or other words.", show_default=False),
+    ] = None,
+    top_k: Annotated[int, typer.Option(metavar="N", help="How many deposits --query means at most.")] = 1,
+    before: Annotated[
+        str | None, typer.Option(metavar="ISO", help="Forget only what was said before this time.", show_default=False)
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="ISO", help="Forget only what was said at this time or later.", show_default=False),
+    ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(metavar="S", help="Forget only what this speaker said.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Forget every deposit.")] = False,
+    proof: Annotated[
+        bool,
+        typer.Option("--proof", help="Search every byte of the memory for what was forgotten, and say what is found."),
+    ] = False,
     model: options.Model = None,
     encoder: options.Encoder = None,
     device: options.Device = None,
@@ -55,10 +72,20 @@ def forget(
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
         chosen = selection.find(memory.store, Recaller(memory.store, memory.encoder))
         with Counting("searching") as bar:
-            report = forget_deposits(memory, chosen, proof=proof, on_bytes=bar.show)
+            damaged = selection.damaged(memory.store)
+            report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
+    for name in report.index_left:
+        err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
+    if report.unerased:
+        places = ", ".join(report.unerased[:_MOST_NAMED])
+        err.print(
+            f"[red]forgotten, but its states cannot be overwritten there:[/] {shown(places)}; {shown(STATES_ANEW)}"
+        )
+    tell(report.damage)
+    status = 0 if report.is_complete else 1
     if as_json:
         print_json(report.to_json())
-        return 1 if report.hits else 0
+        return status
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}")
     for group in report.rebuilt:
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
@@ -72,6 +99,9 @@ def forget(
             f"{report.searched_for} pieces of text, tokens, keys and states: "
             f"[{'red' if report.hits else 'green'}]{report.hits} found[/]"
         )
-        for name in report.outside:
-            out.print(f"[yellow]not searched, or said again:[/] {shown(name)}")
-    return 1 if report.hits else 0
+        if again := report.said_again:
+            more = f" and {len(again) - _MOST_NAMED} more" if len(again) > _MOST_NAMED else ""
+            named = ", ".join(map(str, again[:_MOST_NAMED]))
+            out.print(f"[yellow]others say some of the same words, speaker or day:[/] deposits {named}{more}")
+        out.print(f"[yellow]not searched:[/] {shown('; '.join(report.not_searched))}")
+    return status

@@ -7,9 +7,11 @@ import typer
 
 from precog import figures
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, out, print_json, shown
 from precog.config import expanded, resolve
 from precog.errors import UsageError
+from precog.memory.damage import damage_of
 from precog.memory.keyed import sklearn_part
 from precog.memory.made_with import prototypes_of
 from precog.memory.place import existing_folder
@@ -19,9 +21,12 @@ from precog.store.memory import MemoryStore
 
 def draw(
     user: options.User,
-    target: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png or .svg file.")],
-    domain: Annotated[str | None, typer.Option(metavar="D", help="Only this domain.", show_default=False)] = None,
-    method: Annotated[str, typer.Option(metavar="tsne|pca", help="How keys are laid out.")] = "tsne",
+    target: Annotated[Path, typer.Option("--out", metavar="FILE", help="The picture to write, a .png or .svg file.")],
+    domain: Annotated[
+        str | None,
+        typer.Option(metavar="D", help="Draw only this domain.  \\[default: all of them]", show_default=False),
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="tsne|pca", help="How the keys are laid out in the plane.")] = "tsne",
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> int:
@@ -36,13 +41,15 @@ def draw(
     projection: Projection = "tsne" if method == "tsne" else "pca"
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         panels = panels_of(store, prototypes_of(store), domain, projection=projection, seed=seed)
+        damage = damage_of(store)
+    tell(damage)
     figures.memory_map(
         panels, target, title=f"What a memory holds, by meaning ({'t-SNE' if projection == 'tsne' else 'PCA'})"
     )
     drawn = {panel.title: len(panel.labels) for panel in panels}
     if as_json:
         emergent = [f"{panel.title} ▸ {name}" for panel in panels for name in panel.emergent]
-        print_json({"file": str(target), "deposits": drawn, "emergent": emergent})
+        print_json({"file": str(target), "deposits": drawn, "emergent": emergent, **damage.to_json()})
         return 0
     told = f"{counted(sum(drawn.values()), 'deposit')} in {counted(len(drawn), 'domain')}"
     out.print(f"[bold]drawn[/] {told}: {shown(str(target))}")

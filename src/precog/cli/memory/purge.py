@@ -15,7 +15,7 @@ from precog.memory.purge import purge as purge_memory
 
 def purge(
     user: options.User,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before everything is removed.")] = False,
     as_json: options.Json = False,
 ) -> int:
     """Remove everything of one user: the folder is overwritten and deleted."""

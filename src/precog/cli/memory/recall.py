@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import out, print_json, shown
 from precog.config import resolve
 from precog.memory.made_with import encoder_of, settings_of
@@ -14,14 +15,15 @@ from precog.store.memory import MemoryStore
 
 
 def recall(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to look for, in any words.")],
     user: options.User,
-    top_k: Annotated[int, typer.Option(metavar="N", help="Deposits to show.")] = 5,
+    top_k: Annotated[int, typer.Option(metavar="N", help="How many deposits are shown, the best first.")] = 5,
     probes: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help="Compare the keys of so many sub-clusters; 0 for all, which finds most.  \\[default: 0]",
+            help="In how many sub-clusters, the nearest to the question, to look; 0 for all, which finds most.  "
+            "\\[default: the memory's own, 0]",
             show_default=False,
         ),
     ] = None,
@@ -34,6 +36,7 @@ def recall(
         settings = settings_of(store)
         recaller = Recaller(store, encoder_of(settings, chosen.encoder))
         found = recaller.recall(question, top_k, probes=settings.probes if probes is None else probes)
+    tell(found.damage)
     if as_json:
         print_json(found.to_json())
         return 0

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import resolve
@@ -15,7 +16,7 @@ from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
 from precog.memory.moment import parse_time
 from precog.memory.place import memory_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.memory.settings import check_importance
 from precog.memory.transcript import read_transcript
 from precog.memory.utterance import Utterance
@@ -23,30 +24,51 @@ from precog.memory.utterance import Utterance
 
 def remember(
     user: options.User,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What was said.", show_default=False)] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The words that were said.", show_default=False)
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="TRANSCRIPT", help="A conversation instead.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="TRANSCRIPT",
+            help="Remember a whole conversation from this file instead.",
+            show_default=False,
+        ),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="ISO", help="When it was said.  \\[default: now]", show_default=False)
-    ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="S", help="Who said it.", show_default=False)] = None,
-    place: Annotated[str | None, typer.Option(metavar="P", help="Where.", show_default=False)] = None,
-    importance: Annotated[float, typer.Option(metavar="X", help="The larger, the longer its state is kept.")] = 0.0,
-    dial_a: Annotated[
         str | None,
-        typer.Option("--dial-a", metavar="K", help="States kept of a specific event.", show_default=False),
+        typer.Option(
+            metavar="ISO",
+            help="When it was said; without an offset in this machine's zone.  \\[default: now]",
+            show_default=False,
+        ),
     ] = None,
-    dial_b: Annotated[
+    speaker: Annotated[
+        str | None, typer.Option(metavar="S", help="Who said it.  \\[default: nobody is noted]", show_default=False)
+    ] = None,
+    place: Annotated[
         str | None,
-        typer.Option("--dial-b", metavar="K", help="States kept of what recurs.", show_default=False),
+        typer.Option(metavar="P", help="Where it was said.  \\[default: no place is noted]", show_default=False),
     ] = None,
+    importance: Annotated[
+        float,
+        typer.Option(
+            metavar="X", help="How important it is, any number: of two states the less important expires first."
+        ),
+    ] = 0.0,
+    dial_a: options.DialA = None,
+    dial_b: options.DialB = None,
     alpha: Annotated[
-        float | None, typer.Option(metavar="A", help="Weight of a new deposit.", show_default=False)
+        float | None,
+        typer.Option(
+            metavar="A",
+            help="Weight of a new deposit in the semantic state of its sub-cluster, above 0 and at most 1.  "
+            "\\[default: the memory's own; 0.1 in a new one]",
+            show_default=False,
+        ),
     ] = None,
-    budget: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="That states may take.", show_default=False)
-    ] = None,
+    budget: options.Budget = None,
     model: options.Model = None,
     encoder: options.Encoder = None,
     device: options.Device = None,
@@ -55,7 +77,8 @@ def remember(
 ) -> int:
     """Remember what was said: its text for good, its state as long as the budget allows.
 
-    How a memory keeps states (--dial-a, --dial-b, --alpha, --budget) is settled by the first thing it remembers.
+    How a memory keeps states (--dial-a, --dial-b, --alpha, --budget) is settled by the first thing it remembers;
+    `precog memory reindex` changes it. Dials that do not fit the budget are refused with the largest that does.
     """
     from precog.memory.deposit import deposit
     from precog.memory.opened import OpenMemory
@@ -85,8 +108,10 @@ def remember(
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
             chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
-        refresh_index(memory.store, memory.settings.encoder_fingerprint)
-        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=list(done.ids[:20]))}
+        tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
+        tell(memory.damage)
+        told = memory.store.deposits(ids=list(done.ids[:20]), only_sound=True)
+        routed = {entry.id: entry.info.group for entry in told}
     if as_json:
         print_json(done.to_json())
         return 0

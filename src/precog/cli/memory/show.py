@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
+from precog.memory.damage import damage_of
 from precog.memory.made_with import settings_of
 from precog.memory.place import existing_folder
 from precog.store.memory import Deposit, MemoryStore
@@ -16,23 +18,33 @@ from precog.store.memory import Deposit, MemoryStore
 
 def listing(
     user: options.User,
-    domain: Annotated[str | None, typer.Option(metavar="D", help="Of this domain.", show_default=False)] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="S", help="Said by.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most deposits to list.")] = 100,
+    domain: Annotated[
+        str | None, typer.Option(metavar="D", help="List only the deposits of this domain.", show_default=False)
+    ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(metavar="S", help="List only what this speaker said.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many deposits are listed at most, the newest ones.")
+    ] = 100,
     as_json: options.Json = False,
 ) -> int:
-    """List deposits, the newest last."""
+    """List deposits, the newest last; one that something newer holds instead of is marked as superseded."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        found = list(store.deposits(domain=domain, speaker=speaker))
+        # filtered by what the seals cover: a damaged index of speakers or domains would hide some
+        sound = store.deposits(only_sound=True)
+        found = [
+            entry for entry in sound if domain in (None, entry.info.domain) and speaker in (None, entry.info.speaker)
+        ]
+        damage = damage_of(store)
+    tell(damage)
     shown_ones = found[-limit:]
     if as_json:
-        print_json({"deposits": [_row(deposit) for deposit in shown_ones], "total": len(found)})
+        rows = [row_of(deposit) for deposit in shown_ones]
+        print_json({"deposits": rows, "total": len(found), **damage.to_json()})
         return 0
     for deposit in shown_ones:
-        info = deposit.info
-        when = "" if info.time is None else info.time.isoformat()
-        old = "" if deposit.superseded_by is None else f"  [dim]superseded by {deposit.superseded_by}[/]"
-        out.print(f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(info.text[:100])}{old}")
+        out.print(line_of(deposit))
     if len(found) > len(shown_ones):
         out.print(f"[dim]the last {len(shown_ones)} of {len(found)}; --limit shows more[/]")
     return 0
@@ -40,7 +52,7 @@ def listing(
 
 def show(
     user: options.User,
-    number: Annotated[int, typer.Argument(metavar="ID", help="Of the deposit.")],
+    number: Annotated[int, typer.Argument(metavar="ID", help="The number of the deposit.")],
     as_json: options.Json = False,
 ) -> int:
     """Show one deposit whole."""
@@ -48,7 +60,7 @@ def show(
         deposit = store.deposit(number)
         if deposit is None:
             raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
-        row = {**_row(deposit), "header": deposit.info.header, "positions": store.states_of(number)}
+        row = {**row_of(deposit), "header": deposit.info.header, "positions": store.states_of(number)}
     if as_json:
         print_json(row)
         return 0
@@ -76,7 +88,17 @@ def stats(user: options.User, as_json: options.Json = False) -> int:
     return 0
 
 
-def _row(deposit: Deposit) -> dict[str, object]:
+def line_of(deposit: Deposit) -> str:
+    """A deposit as people read it in a list: one line, marked where something newer holds instead."""
+    info = deposit.info
+    when = "" if info.time is None else info.time.isoformat()
+    old = "" if deposit.superseded_by is None else f"  [yellow]superseded by {deposit.superseded_by}[/]"
+    text = " ".join(info.text.split())[:100]
+    return f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(text)}{old}"
+
+
+def row_of(deposit: Deposit) -> dict[str, object]:
+    """A deposit as JSON."""
     info = deposit.info
     return {
         "id": deposit.id,

@@ -6,23 +6,27 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
+from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import out, print_json
 from precog.config import resolve
 from precog.errors import InputError
+from precog.memory.damage import damage_of_segments
 from precog.memory.made_with import settings_of
 from precog.memory.place import existing_folder
-from precog.memory.recall import refresh_index
+from precog.memory.recall import refreshed_or_why
 from precog.store.memory import MemoryStore
 
 
 def supersede(
     user: options.User,
-    old: Annotated[int, typer.Argument(metavar="OLD", help="Deposit that no longer holds.")],
-    new: Annotated[int, typer.Argument(metavar="NEW", help="Deposit that holds instead.")],
+    old: Annotated[int, typer.Argument(metavar="OLD", help="The number of the deposit that no longer holds.")],
+    new: Annotated[int, typer.Argument(metavar="NEW", help="The number of the deposit that holds instead.")],
     as_json: options.Json = False,
 ) -> int:
     """Let one deposit hold instead of another, which is kept but no longer recalled."""
-    with MemoryStore.open(existing_folder(resolve({}).home, user), write=True, wait_sec=30.0) as store:
+    with MemoryStore.open(
+        existing_folder(resolve({}).home, user), write=True, wait_sec=30.0, allow_damaged=True
+    ) as store:
         for number in (old, new):
             if store.deposit(number) is None:
                 raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
@@ -30,7 +34,8 @@ def supersede(
             raise InputError("a deposit cannot hold instead of itself", given=old, expected="two deposits")
         with store.batch() as batch:
             batch.supersede(old, new, at=time.time())
-        refresh_index(store, settings_of(store).encoder_fingerprint)
+        tell_lines(refreshed_or_why(store, settings_of(store).encoder_fingerprint))
+        tell(damage_of_segments(store.damage))
     if as_json:
         print_json({"superseded": old, "by": new})
         return 0

@@ -15,9 +15,13 @@ from precog.store.memory.rows import (
     StoredPrototypes,
 )
 from precog.store.memory.store import MemoryStore
-from precog.store.memory.tables import MemoryFolder
+from precog.store.memory.tables import FORGET, KEYS_ANEW, PROTOTYPES_ANEW, STATES_ANEW, MemoryFolder
 
 __all__ = [
+    "FORGET",
+    "KEYS_ANEW",
+    "PROTOTYPES_ANEW",
+    "STATES_ANEW",
     "Deposit",
     "DepositInfo",
     "DepositKeys",

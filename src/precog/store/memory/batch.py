@@ -28,6 +28,7 @@ class MemoryBatch(Unit):
         Raises:
             EncoderError: the keys have another width than the memory's.
             CorpusError: a value cannot be kept: a uid of another length, a time without a zone, no finite number.
+            DamagedCorpusError: it is here, and damaged.
         """
         return self.copy_deposit(Deposit(0, info), keys)
 
@@ -40,6 +41,7 @@ class MemoryBatch(Unit):
         vectors = self._key_bytes(keys, "a deposit")
         known = self._database.find_uid(deposit.info.uid)
         if known is not None:
+            self._known(known)  # whoever says it again is not to believe that a damaged row keeps it
             return known, False
         return self._database.add_deposit(deposit, len(keys), vectors), True
 
@@ -97,6 +99,7 @@ class MemoryBatch(Unit):
         self._check(gone)
         catalogue = self._database
         groups = catalogue.groups_of(gone)
+        has_damaged = groups is None
         if groups is None:  # what is damaged may have been anywhere
             groups = catalogue.semantic_groups()
             catalogue.delete_all_semantic()
@@ -105,6 +108,8 @@ class MemoryBatch(Unit):
         older = sorted(set(catalogue.superseded_by(gone)).difference(gone))
         restored = [deposit_id for deposit_id in older if self._holds_again(deposit_id, newer)]
         catalogue.delete_deposits(gone)
+        if has_damaged:  # they were counted under other names than they had in the end
+            catalogue.recount_groups()
         for group in groups:
             catalogue.delete_semantic(group)
         has_dropped_prototypes = catalogue.drop_prototypes_of(gone)

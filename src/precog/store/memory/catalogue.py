@@ -15,6 +15,7 @@ class MemoryCatalogue(DepositRows, StateRows, DerivedRows):
     """One connection to the catalogue of a memory."""
 
     KIND = MEMORY
+    SEALS_EVERY_TEXT = True
 
     def counts(self) -> dict[str, int]:
         """Deposits, sub-clusters, states, tokens, and bytes of semantic states, keys and text."""

@@ -8,7 +8,7 @@ from jaxtyping import Float32, Int64
 from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.database import PAGE_OF_ROWS, Database
 from precog.store.memory.row_builder import deposit_of, keys_of, keys_seal, number_of, row_of
-from precog.store.memory.rows import Deposit, Group, GroupSize, KeptStates
+from precog.store.memory.rows import Deposit, DepositKeys, Group, GroupSize, KeptStates
 from precog.store.row_builder import Row, text_of, to_sql
 
 _NAMES = """id, uid, text, header, key_text, details, time_iso, time_utc, speaker, place, reference, domain, subcluster,
@@ -87,6 +87,22 @@ class DepositRows(Database):
             found.add(deposit.info.group)
         return found
 
+    def ids_that_hold(self) -> list[int]:
+        """Ids of the deposits that nothing has superseded, rising, from an index alone."""
+        rows = self._all(f"SELECT id FROM deposits INDEXED BY deposits_by_group WHERE {_superseded(False)}")
+        return sorted(self._int(row[0]) for row in rows)
+
+    def raw_parts(self, deposit_id: int) -> list[bytes]:
+        """Text, header with text, key text and keys of a deposit as they stand there."""
+        sql = """SELECT CAST(text AS BLOB), CAST(header || text AS BLOB), CAST(key_text AS BLOB),
+            CAST(vectors AS BLOB) FROM deposits LEFT JOIN keys ON deposit_id = id WHERE id = ?"""
+        found = self._one(sql, (deposit_id,)) or ()
+        return [
+            part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
+            for part in found
+            if part is not None
+        ]
+
     def delete_deposits(self, deposit_ids: Sequence[int]) -> None:
         """Removes deposits with their keys and states."""
         for part in _parts(deposit_ids):
@@ -133,7 +149,7 @@ class DepositRows(Database):
         return 0 if row is None else self._int(row[0])
 
     def keys_in(
-        self, groups: Sequence[Group], dim: int, superseded: bool | None
+        self, groups: Sequence[Group], dim: int, superseded: bool | None, *, only_sound: bool = False
     ) -> tuple[Int64[np.ndarray, " n"], Float32[np.ndarray, "n E"]]:
         """Keys of whole sub-clusters, one query each, and whose they are."""
         condition = "" if superseded is None else f" AND {_superseded(superseded)}"
@@ -142,7 +158,11 @@ class DepositRows(Database):
         found: list[Float32[np.ndarray, "_ E"]] = [np.empty((0, dim), np.float32)]
         for domain, subcluster in dict.fromkeys(groups):
             for row in self._all(sql, (to_sql(domain), to_sql(subcluster))):
-                entry = keys_of(row, dim)
+                entry = keys_or_error(row, dim)
+                if isinstance(entry, DamagedCorpusError):
+                    if only_sound:
+                        continue
+                    raise entry
                 ids += [entry.deposit_id] * len(entry.keys)
                 found.append(entry.keys)
         return np.array(ids, np.int64), np.concatenate(found).astype(np.float32, copy=False)
@@ -160,12 +180,24 @@ class DepositRows(Database):
         rows = self._all("SELECT domain, subcluster, num_deposits, num_tokens FROM groups ORDER BY 1, 2")
         return [GroupSize(*self._group(row), self._int(row[2]), self._int(row[3])) for row in rows]
 
+    def miscounted_groups(self) -> list[str]:
+        """Sub-clusters whose deposits are counted wrongly, a line each, from an index alone."""
+        counted = "SELECT domain, subcluster, count(*) FROM deposits INDEXED BY deposits_by_group GROUP BY 1, 2"
+        kept = "SELECT domain, subcluster, num_deposits FROM groups"
+        rows = self._all(f"SELECT * FROM ({counted} EXCEPT {kept}) UNION SELECT * FROM ({kept} EXCEPT {counted})")
+        return [_miscount(row) for row in rows]
+
+    def recount_groups(self) -> None:
+        """Counts the deposits of every sub-cluster anew."""
+        self._run("DELETE FROM groups")
+        self._run("INSERT INTO groups SELECT domain, subcluster, count(*), sum(num_tokens) FROM deposits GROUP BY 1, 2")
+
     def miscounted(self) -> Iterator[str]:
         """What the counters say otherwise than the rows they count, a line each."""
         counted = """SELECT domain, subcluster, count(*), sum(num_tokens) FROM deposits GROUP BY 1, 2"""
         kept = "SELECT domain, subcluster, num_deposits, num_tokens FROM groups"
         for row in self._all(f"SELECT * FROM ({counted} EXCEPT {kept}) UNION SELECT * FROM ({kept} EXCEPT {counted})"):
-            yield f"the catalogue is damaged: sub-cluster {row[0]}/{row[1]} is counted wrongly"
+            yield _miscount(row)
         sql = "SELECT id FROM deposits d WHERE num_states <> (SELECT count(*) FROM states s WHERE s.deposit_id = d.id)"
         for row in self._all(sql):
             yield f"the catalogue is damaged: the states of deposit {row[0]} are counted wrongly"
@@ -222,6 +254,18 @@ def deposit_or_error(row: Row) -> Deposit | DamagedCorpusError:
         return deposit_of(row)
     except DamagedCorpusError as error:
         return error
+
+
+def keys_or_error(row: Row, dim: int) -> DepositKeys | DamagedCorpusError:
+    """The keys of a deposit, or the error that names them."""
+    try:
+        return keys_of(row, dim)
+    except DamagedCorpusError as error:
+        return error
+
+
+def _miscount(row: Row) -> str:
+    return f"the catalogue is damaged: sub-cluster {row[0]}/{row[1]} is counted wrongly"
 
 
 def _superseded(wanted: bool) -> str:

@@ -12,7 +12,7 @@ from jaxtyping import Float32, Int64
 from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.folder_reader import FolderReader
 from precog.store.memory.catalogue import MemoryCatalogue
-from precog.store.memory.deposit_rows import deposit_or_error
+from precog.store.memory.deposit_rows import deposit_or_error, keys_or_error
 from precog.store.memory.row_builder import deposit_of, keys_of
 from precog.store.memory.rows import (
     Deposit,
@@ -27,6 +27,7 @@ from precog.store.memory.rows import (
 )
 from precog.store.memory.tables import STATES_ANEW, MemoryFolder
 from precog.store.record import Location, Record
+from precog.store.row_builder import int_of
 
 
 class MemoryReader(FolderReader):
@@ -63,6 +64,7 @@ class MemoryReader(FolderReader):
         before_utc: float | None = None,
         speaker: str | None = None,
         superseded: bool | None = None,
+        only_sound: bool = False,
     ) -> Iterator[Deposit]:
         """Deposits by rising id, in pages; what is None is not asked for.
 
@@ -75,9 +77,10 @@ class MemoryReader(FolderReader):
             before_utc: said before this time, UTC seconds; leaves out those of an unknown time.
             speaker: who said it, exactly.
             superseded: only those that are, or only those that are not.
+            only_sound: leave out what is damaged; ``damaged_ids`` names it.
 
         Raises:
-            DamagedCorpusError: one is not what was written.
+            DamagedCorpusError: one is not what was written, unless ``only_sound``.
         """
         rows = self._catalogue.deposit_rows(
             ids=ids,
@@ -89,6 +92,8 @@ class MemoryReader(FolderReader):
             speaker=speaker,
             superseded=superseded,
         )
+        if only_sound:
+            return (found for found in map(deposit_or_error, rows) if isinstance(found, Deposit))
         return map(deposit_of, rows)
 
     def id_before(self, deposit_id: int, places: int) -> int:
@@ -99,19 +104,44 @@ class MemoryReader(FolderReader):
         """All deposits by rising id, a damaged one as the error that names it."""
         return map(deposit_or_error, self._catalogue.deposit_rows())
 
+    def damaged_ids(self, ids: Sequence[int] | None = None, *, superseded: bool | None = None) -> list[int]:
+        """The deposits that are not what was written, of these or of all; their rows are read."""
+        found = ((row, deposit_or_error(row)) for row in self._catalogue.deposit_rows(ids=ids, superseded=superseded))
+        return [int_of(row[0]) for row, deposit in found if isinstance(deposit, DamagedCorpusError)]
+
+    def ids_that_hold(self) -> list[int]:
+        """Ids of all deposits that were not superseded, rising, damaged ones included; no row is read."""
+        return self._catalogue.ids_that_hold()
+
+    def raw_parts(self, deposit_id: int) -> list[bytes]:
+        """What a deposit says and its keys as they stand in the catalogue, damaged or not."""
+        return self._catalogue.raw_parts(deposit_id)
+
+    def miscounted_groups(self) -> list[str]:
+        """Sub-clusters whose counter of deposits is wrong, a line each; no row is read, only an index."""
+        return self._catalogue.miscounted_groups()
+
     def keys_of(
-        self, groups: Sequence[Group], *, superseded: bool | None = None
+        self, groups: Sequence[Group], *, superseded: bool | None = None, only_sound: bool = False
     ) -> tuple[Int64[np.ndarray, " n"], Float32[np.ndarray, "n E"]]:
         """All keys of some sub-clusters and the deposits they are of; nothing else of the memory is read.
 
         Raises:
-            DamagedCorpusError: a key is not what was written.
+            DamagedCorpusError: a key is not what was written, unless ``only_sound``, which leaves it out.
         """
-        return self._catalogue.keys_in(groups, self.key_dim, superseded)
+        return self._catalogue.keys_in(groups, self.key_dim, superseded, only_sound=only_sound)
 
-    def iter_keys(self, deposit_ids: Sequence[int] | None = None) -> Iterator[DepositKeys]:
-        """Keys of these deposits, or of all, by rising id; streams."""
-        return (keys_of(row, self.key_dim) for row in self._catalogue.key_rows(deposit_ids))
+    def iter_keys(self, deposit_ids: Sequence[int] | None = None, *, only_sound: bool = False) -> Iterator[DepositKeys]:
+        """Keys of these deposits, or of all, by rising id; streams.
+
+        Raises:
+            DamagedCorpusError: a key is not what was written, unless ``only_sound``, which leaves it out.
+        """
+        rows = self._catalogue.key_rows(deposit_ids)
+        if only_sound:
+            found = (keys_or_error(row, self.key_dim) for row in rows)
+            return (entry for entry in found if isinstance(entry, DepositKeys))
+        return (keys_of(row, self.key_dim) for row in rows)
 
     def states_of(self, deposit_id: int) -> list[int]:
         """The positions of a deposit of which a state is kept, rising; none when all have expired."""

@@ -15,13 +15,12 @@ from jaxtyping import Float32
 
 from precog.errors import CorpusError
 from precog.store.memory.rows import Deposit, DepositInfo, DepositKeys, Emergent, Semantic, StoredPrototypes
-from precog.store.memory.tables import KEYS_ANEW
+from precog.store.memory.tables import FORGET, KEYS_ANEW, PROTOTYPES_ANEW
 from precog.store.row_builder import Row, bytes_of, damaged, int_of, object_of, text_of, to_sql
 from precog.store.seal import seal_of_keys
 
 UID_BYTES = 32
 Value = str | bytes | int | float | None
-_FORGET = "forget it (`precog memory forget --id ID --user USER`), or restore a backup"
 _REBUILD = "make it anew from the deposits (`precog memory reindex --user USER`), or restore a backup"
 
 
@@ -134,7 +133,7 @@ def deposit_of(row: Row) -> Deposit:
         if utc != info.time_utc or seal_of("deposits", values_of(deposit)) != seal:
             raise ValueError("its checksum does not match")
     except (ValueError, RecursionError, OverflowError, CorpusError) as error:
-        raise damaged(f"deposit {row[0]}", error, _FORGET) from error
+        raise damaged(f"deposit {row[0]}", error, FORGET) from error
     return deposit
 
 
@@ -208,8 +207,7 @@ def prototypes_of(row: Row) -> StoredPrototypes:
             raise ValueError("their checksum does not match")
         return StoredPrototypes(text, tuple(ids_of(ids) for ids in json.loads(members)))
     except (ValueError, RecursionError) as error:
-        hint = "fit them anew (`precog memory fit --user USER`)"
-        raise damaged("the prototypes", error, hint, are_many=True) from error
+        raise damaged("the prototypes", error, PROTOTYPES_ANEW, are_many=True) from error
 
 
 def emergent_row(emergent: Emergent) -> tuple[Value, ...]:

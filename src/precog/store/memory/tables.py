@@ -8,6 +8,9 @@ from precog.store.kind import FolderKind
 STATES_ANEW = "make every state anew from the stored text: `precog memory reindex --user USER`"
 KEYS_ANEW = "make every key anew from the stored text: `precog memory reindex --user USER`"
 
+PROTOTYPES_ANEW = "go back to those of the seeds: `precog memory fit --seeds --user USER`; then fit again, if you had"
+FORGET = "forget it (`precog memory forget --id ID --user USER`), or restore a backup"
+
 
 def _m001_first_tables(connection: sqlite3.Connection) -> None:
     for statement in (

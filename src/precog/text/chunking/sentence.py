@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 _END = re.compile(
     r"(?<![.!?…؟।॥։።])[.!?…؟।॥։።]++[\"'”’»)\]]*+(?=\s)"  # an end mark counts where white space follows …
@@ -38,9 +37,3 @@ def sentence_cuts(text: str) -> Iterator[int]:
             if _ABBREVIATION.search(before):
                 continue
         yield after
-
-
-def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """The spans ``(start, end)`` of the sentences of a text; together they cover it."""
-    cuts = [0, *sentence_cuts(text), len(text)]
-    return [(start, end) for start, end in pairwise(cuts) if end > start]

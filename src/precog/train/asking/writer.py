@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from precog.backbones.tenns.model import TennsModel
 from precog.errors import StorageError, TrainingError
+from precog.interrupt import Interrupt
 from precog.train.asking.parts import columns_of, is_written, joined, read_part, write_part
 from precog.train.asking.request import TRAIN, VAL, AskRequest
 from precog.train.asking.write import Asked, ask_slice
 from precog.train.data.rows import Columns, PreparedSet, write_columns
 from precog.train.data.tokens import Pieces
-from precog.train.interrupt import Interrupt
 from precog.train.parallel import agreed, place_in_world, summed
 
 SAMPLES = 12
