@@ -202,10 +202,10 @@ def test_untested_releases_are_refused(found):
     with pytest.raises(
         ModelError, match=rf"given: {found}; expected: at least 5\.15, below 5\.25; pip install"
     ) as caught:
-        check_version(Path("m"), found)
+        check_version(found)
     assert "\n" not in str(caught.value)
-    check_version(Path("m"), "5.15.0")
-    check_version(Path("m"), "5.24.9.dev0")
+    check_version("5.15.0")
+    check_version("5.24.9.dev0")
 
 
 def test_without_the_library_the_extra_is_named(mamba_folder, monkeypatch):
@@ -216,6 +216,14 @@ def test_without_the_library_the_extra_is_named(mamba_folder, monkeypatch):
 
     monkeypatch.setattr("precog.backbones.huggingface.opening.version", gone)
     refusal(mamba_folder, r"needs the transformers library.*pip install 'precog-ssm\[hf\]'")
+
+
+def test_a_library_that_does_not_start_is_told(mamba_folder, monkeypatch):
+    def broken(name: str) -> None:
+        raise ImportError("tokenizers<=0.23.0 is required,\nbut found 0.23.3")
+
+    monkeypatch.setattr("precog.backbones.huggingface.opening.import_module", broken)
+    refusal(mamba_folder, "does not start: tokenizers<=0.23.0 is required, but found 0.23.3; given: transformers 5")
 
 
 def test_states_are_fp32_at_most(mamba_folder):

@@ -16,22 +16,9 @@ VOCABULARY = 384
 
 def write_byte_level_tokenizer(folder: Path, *, size: int = 320, text: str = TEXT, **told: object) -> None:
     """GPT-NeoX's kind: byte-level pieces, one token that opens nothing and ends a text."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from precog.backbones.huggingface.tiny import write_tokenizer
 
-    pieces = Tokenizer(models.BPE())
-    pieces.normalizer = normalizers.NFC()
-    pieces.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    pieces.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    pieces.train_from_iterator([text] * 4, trainer)
-    pieces.save(str(folder / "tokenizer.json"))
-    values = {"eos_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast", **told}
-    (folder / "tokenizer_config.json").write_text(json.dumps(values))
+    write_tokenizer(folder, text=text, size=size, **told)
 
 
 def write_byte_fallback_tokenizer(folder: Path, **told: object) -> None:

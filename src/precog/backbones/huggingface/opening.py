@@ -1,5 +1,6 @@
 """Opens a folder of the transformers library as a backbone; without the library, says which extra brings it."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def open_model(
             its architecture has no recurrent state or none that can be continued.
         UsageError: states are FP32, and the dtype is wider.
     """
-    check_version(path)
+    check_library(path)
     if dtype == torch.float64:
         raise UsageError("a model of transformers has states in FP32", given="float64", expected="float32 or bfloat16")
     from precog.backbones.hosted.backbone import HostedBackbone
@@ -67,27 +68,37 @@ def open_tokenizer(path: Path) -> Tokenizer:
     Raises:
         ModelError: as `open_model`.
     """
-    check_version(path)
+    check_library(path)
     from precog.backbones.huggingface.folder import Folder
     from precog.backbones.huggingface.tokenizer import FolderTokenizer
 
     return FolderTokenizer(path, Folder.read(path).config)
 
 
-def check_version(path: Path, found: str | None = None) -> None:
-    """Refuses releases that nobody has run: several of them lost states without a word.
-
-    Args:
-        path: of the model that needs the library.
-        found: the installed release; looked up when None.
+def check_library(path: Path) -> None:
+    """Refuses a model where the library is missing, of a release that nobody has run, or does not start.
 
     Raises:
-        ModelError: the library is missing, older or newer.
+        ModelError: which of them it is.
     """
     try:
-        found = version("transformers") if found is None else found
+        found = version("transformers")
     except PackageNotFoundError as error:
         raise ModelError("this model needs the transformers library", given=path, hint=HINT) from error
+    check_version(found)
+    try:
+        import_module("transformers")
+    except ImportError as error:  # it checks the releases of its own dependencies
+        message = f"the transformers library does not start: {' '.join(str(error).split())}"
+        raise ModelError(message, given=f"transformers {found}", hint=HINT) from error
+
+
+def check_version(found: str) -> None:
+    """Refuses releases that nobody has run: several of them lost states without a word.
+
+    Raises:
+        ModelError: it is older or newer than those that were tested.
+    """
     numbers = tuple(int(part) if part.isdigit() else 0 for part in found.split(".")[:2])
     first, beyond = TESTED
     if not first <= numbers < beyond:
