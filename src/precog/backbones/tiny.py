@@ -22,7 +22,8 @@ TRANSFORMERS = (
     "olmo_hybrid",
     "lfm2",
 )
-NAMES = ("tenns", *TRANSFORMERS, "rwkv7", "gguf")
+LLAMA_CPP = ("gguf-mamba", "gguf-mamba2", "gguf-rwkv6", "gguf-rwkv7")
+NAMES = ("tenns", *TRANSFORMERS, "rwkv7", *LLAMA_CPP)
 
 
 def make_tiny(name: str, folder: Path, seed: int = 0) -> Path:
@@ -40,6 +41,6 @@ def make_tiny(name: str, folder: Path, seed: int = 0) -> Path:
     if name not in NAMES:
         raise UsageError("--tiny: no such architecture", given=name, expected=", ".join(("all", *NAMES)))
     folder.mkdir(parents=True, exist_ok=True)
-    room = "huggingface" if name in TRANSFORMERS else name
+    room = "huggingface" if name in TRANSFORMERS else name.partition("-")[0]
     made: Path = import_module(f"precog.backbones.{room}.tiny").make(name, folder, seed)
     return made

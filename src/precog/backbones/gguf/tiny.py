@@ -276,3 +276,10 @@ def _world() -> dict[str, Value]:
         "tokenizer.ggml.tokens": tokens,
         "tokenizer.ggml.token_type": [_CONTROL] + [_NORMAL] * (len(tokens) - 1),
     }
+
+
+def make(name: str, folder: Path, seed: int) -> Path:
+    """Write a tiny model of the architecture that a name such as ``gguf-mamba2`` ends with."""
+    path = folder / f"{name}.gguf"
+    write_tiny(path, name.partition("-")[2], seed=seed)
+    return path
