@@ -4,6 +4,7 @@ Every fast path stands beside a loop that says the same thing one token at a tim
 values and gradients. These functions know tensors; they know nothing of models, tokens or files.
 """
 
+from precog.ops.channel import channel_loop, channel_scan
 from precog.ops.conv import segment_conv, segment_conv_loop
 from precog.ops.lti import lti_fft
 from precog.ops.outer import chunked_outer_scan, outer_scan
@@ -12,6 +13,8 @@ from precog.ops.scan import diagonal_scan
 from precog.ops.selective import selective_scan
 
 __all__ = [
+    "channel_loop",
+    "channel_scan",
     "chunked_outer_scan",
     "diagonal_loop",
     "diagonal_scan",

@@ -17,7 +17,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from precog.backbones.hosted.runtime import RowShape
 from precog.backbones.huggingface.causal import CausalModel
-from precog.ops.channel import channel_scan
+from precog.ops import channel_scan
 
 
 class MambaRuntime(CausalModel):
