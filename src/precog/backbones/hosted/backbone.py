@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from precog.backbones.card import ModelCard, fingerprint
+from precog.backbones.hosted.precision import full_precision
 from precog.backbones.hosted.runtime import Runtime
 from precog.backbones.protocol import Backbone
 from precog.backbones.reading import reading_ids
@@ -199,7 +200,8 @@ class HostedBackbone:
     def judge(self, token_ids: Sequence[int]) -> Float[Tensor, "T V"]:
         """Scores after every token of a text by the library's own pass over it, which knows nothing of states."""
         ids = torch.tensor([*self._start_ids, *token_ids], device=self.device)
-        return self.logits(self.runtime.one_pass(ids)[len(self._start_ids) :])
+        with full_precision():
+            return self.logits(self.runtime.one_pass(ids)[len(self._start_ids) :])
 
     @torch.no_grad()
     def read(self, batch: StateBatch, tokens: Int64[Tensor, "B T"]) -> tuple[StateBatch, Float[Tensor, "B V"]]:
@@ -226,7 +228,8 @@ class HostedBackbone:
         rows, counts, parts = batch.recurrent, batch.num_tokens, []
         for start in range(0, tokens.shape[1], MAX_PASS_TOKENS):
             piece = tokens[:, start : start + MAX_PASS_TOKENS]
-            scores, rows = self.runtime.forward(piece, rows, counts, every=every)
+            with full_precision():
+                scores, rows = self.runtime.forward(piece, rows, counts, every=every)
             counts = tuple(count + piece.shape[1] for count in counts)
             parts.append(scores)
         made = StateBatch(

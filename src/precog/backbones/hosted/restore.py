@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from precog.backbones.hosted.backbone import HostedBackbone
+from precog.backbones.hosted.precision import full_precision
 from precog.backbones.hosted.runtime import Runtime
 from precog.errors import ModelError
 
@@ -40,7 +41,7 @@ class Restored:
 
 def restored(backbone: HostedBackbone) -> Restored:
     """Inject the state of the first 13 of 32 tokens, read on in both ways, and compare with one pass."""
-    with torch.no_grad():
+    with torch.no_grad(), full_precision():
         return _restored(backbone.runtime, backbone)
 
 
@@ -50,6 +51,8 @@ def _restored(runtime: Runtime, backbone: HostedBackbone) -> Restored:
     head, rest = ids[:CUT], ids[CUT:]
     empty = runtime.empty()[:, None].to(runtime.device)
     _, rows = runtime.forward(head[None].to(runtime.device), empty, (0,), every=False)
+    if not torch.isfinite(rows).all():
+        raise ModelError(f"states of {backbone.card.name} are not finite", hint="its weights may be damaged")
     kept = rows.clone()
     many, _ = runtime.forward(rest[None].to(runtime.device), rows, (CUT,), every=True)
     if not torch.equal(rows, kept):
