@@ -104,6 +104,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("model", "PRECOG_MODEL", "--model", "model folder, or name of an installed model", _text),
     Variable("device", "PRECOG_DEVICE", "--device", "where the model computes", _device, "auto"),
     Variable("threads", "PRECOG_THREADS", "--threads", "CPU threads of the model; default: torch's choice", _threads),
+    Variable("dtype", "PRECOG_DTYPE", "--dtype", "what the model computes in; packed: INT4 and INT8 weights stay so",
+             _one_of("auto", "float32", "bfloat16", "packed"), "auto"),
+    Variable("template", "PRECOG_TEMPLATE", "--template", "JSON file with the text around chunks and questions", _text),
     Variable("corpus", "PRECOG_CORPUS", "--corpus", "corpus folder", _text),
     Variable(
         "encoder", "PRECOG_ENCODER", "--encoder", "sentence encoder: folder, ONNX file or cached hub id", _text
@@ -124,6 +127,8 @@ class Settings:
         model: folder or name.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         threads: CPU threads of the model.
+        dtype: ``auto``, ``float32``, ``bfloat16`` or ``packed``.
+        template: JSON file with the text around chunks and questions.
         corpus: corpus folder.
         encoder: sentence encoder.
         retrieval: ``hybrid``, ``dense`` or ``bm25``.
@@ -134,6 +139,8 @@ class Settings:
     model: str | None = None
     device: str = "auto"
     threads: int | None = None
+    dtype: str = "auto"
+    template: str | None = None
     corpus: str | None = None
     encoder: str | None = None
     retrieval: Literal["hybrid", "dense", "bm25"] = "hybrid"

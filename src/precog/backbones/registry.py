@@ -17,6 +17,7 @@ import torch
 from precog.backbones.card import ModelCard
 from precog.backbones.hosted.backbone import HostedBackbone
 from precog.backbones.hosted.restore import check_restored
+from precog.backbones.hub import cached, is_hub_id
 from precog.backbones.kind import kind_of
 from precog.backbones.protocol import Backbone
 from precog.backbones.template import Template
@@ -75,6 +76,13 @@ def find_model(name: str | os.PathLike[str] | None = None) -> Path:
     folder = Path(wanted).expanduser()
     if folder.exists():
         return folder
+    if is_hub_id(wanted):
+        if (snapshot := cached(wanted)) is not None:
+            return snapshot
+        hint = f"if it is a model of the hub: precog models --download {shlex.quote(wanted)}"
+        raise ModelError(
+            "no such model on this machine", given=wanted, expected="a folder, or a cached hub id", hint=hint
+        )
     raise ModelError("no such model", given=wanted, expected=", ".join(installed) or "a model folder", hint=_HINT)
 
 

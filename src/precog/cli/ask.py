@@ -65,6 +65,8 @@ def ask(
     encoder: options.Encoder = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Answer a question from what the model remembers of the documents, with sources.
@@ -77,6 +79,8 @@ def ask(
             "model": model,
             "device": device,
             "threads": threads,
+            "dtype": dtype,
+            "template": template,
             "encoder": encoder,
             "retrieval": retrieval,
         }
@@ -100,7 +104,7 @@ def ask(
     where = None if mode == "none" and settings.corpus is None else settings.corpus_folder
     with Asker(
         where,
-        model=ModelChoice(settings.model, settings.device, settings.threads),
+        model=ModelChoice.of(settings),
         encoder=settings.encoder,
         retrieval=settings.retrieval,
         started_sec=STARTED_SEC,

@@ -50,6 +50,8 @@ def chat(
     encoder: options.Encoder = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Talk to a memory: what is said is remembered, and answered from what was said before and from a corpus.
@@ -58,7 +60,17 @@ def chat(
     /list [N] (the last deposits), /forget [N …] (deposits by their numbers, or what was remembered last), /quit. A line
     that begins with two slashes is said with one.
     """
-    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
+    settings = resolve(
+        {
+            "corpus": corpus,
+            "model": model,
+            "device": device,
+            "threads": threads,
+            "dtype": dtype,
+            "template": template,
+            "encoder": encoder,
+        }
+    )
     how = SessionOptions(
         top_k=top_k,
         inject=inject,
@@ -69,7 +81,7 @@ def chat(
         remember=remember,
         speaker=speaker or user,
     )
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    choice = ModelChoice.of(settings)
     where = None if settings.corpus is None else expanded(settings.corpus)
     folder = memory_folder(settings.home, user)
     with Session(

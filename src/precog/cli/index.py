@@ -78,17 +78,29 @@ def index(
     ] = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Read documents once and keep what the model remembers of them.
 
     Run it again after files have changed, or after an interruption: only what is new is read.
     """
-    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
+    settings = resolve(
+        {
+            "corpus": corpus,
+            "model": model,
+            "device": device,
+            "threads": threads,
+            "dtype": dtype,
+            "template": template,
+            "encoder": encoder,
+        }
+    )
     request = IndexRequest(
         paths=tuple(paths or ()),
         corpus=settings.corpus_folder,
-        model=ModelChoice(settings.model, settings.device, settings.threads),
+        model=ModelChoice.of(settings),
         encoder=settings.encoder,
         include_all=include_all,
         prune=prune,

@@ -37,6 +37,24 @@ Threads = Annotated[
         show_default=False,
     ),
 ]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="auto|float32|bfloat16|packed",
+        help="What the model computes in; float32 is exact \\[env: PRECOG_DTYPE].",
+        show_default=False,
+    ),
+]
+Template = Annotated[
+    str | None,
+    typer.Option(
+        "--template",
+        metavar="FILE",
+        help="JSON with the text around chunks and questions, kept by what is made with it \\[env: PRECOG_TEMPLATE].",
+        show_default=False,
+    ),
+]
 Encoder = Annotated[
     str | None,
     typer.Option(

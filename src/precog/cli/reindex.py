@@ -34,6 +34,8 @@ def reindex(
     ] = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Read the stored text again with a new model or encoder; the documents themselves are not needed.
@@ -41,10 +43,20 @@ def reindex(
     With only --encoder the states are kept and new keys are made. With nothing at all every state is made anew,
     which repairs damaged ones.
     """
-    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads, "encoder": encoder})
+    settings = resolve(
+        {
+            "corpus": corpus,
+            "model": model,
+            "device": device,
+            "threads": threads,
+            "dtype": dtype,
+            "template": template,
+            "encoder": encoder,
+        }
+    )
     request = ReindexRequest(
         corpus=settings.corpus_folder,
-        model=ModelChoice(settings.model, settings.device, settings.threads),
+        model=ModelChoice.of(settings),
         encoder=settings.encoder,
         wanted={"encode_mode": encode, "codec": codec, "layers": layers},
     )

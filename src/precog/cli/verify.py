@@ -24,14 +24,18 @@ def verify(
     ] = DEFAULT_CHUNKS,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Prove that continuing from a stored state equals reading the text, and check every stored record.
 
     Takes about four seconds a chunk on two idle cores; every record is checked besides, whatever --chunks says.
     """
-    settings = resolve({"corpus": corpus, "model": model, "device": device, "threads": threads})
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    settings = resolve(
+        {"corpus": corpus, "model": model, "device": device, "threads": threads, "dtype": dtype, "template": template}
+    )
+    choice = ModelChoice.of(settings)
     with Steps("loading the model") as steps:
         report = verify_corpus(settings.corpus_folder, model=choice, num_chunks=chunks, on_step=steps.say)
     for violation in report.violations[:_MOST_LISTED]:

@@ -110,6 +110,7 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
         encoder=request.encoder or "",
         encoder_fingerprint=encoder.fingerprint,
         encoding_dtype=backbone.encoding_dtype,
+        template="" if request.model.template is None else request.model.template.to_json(),
         **wanted,  # type: ignore[arg-type]  # checked above
     )
     store = CorpusStore.create(

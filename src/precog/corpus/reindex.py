@@ -71,6 +71,8 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
         if request.only_keys:
             tokenizer = load_tokenizer(before.model)
         else:
+            # a template belongs to the model it was given for: another one brings its own, unless one is given again
+            settings = replace(settings, template=request.model.template_for(before.template))
             backbone = open_model(settings, request.model)
             tokenizer = backbone.tokenizer
             folder = str(request.model.folder().resolve()) if request.model.name else settings.model

@@ -1,7 +1,7 @@
 """What a corpus was made with: written down once, used by every later command, refused when contradicted."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from precog.errors import UsageError
@@ -38,6 +38,7 @@ class CorpusSettings:
         overlap: tokens that a chunk repeats of the one before.
         strategy: how documents are parted.
         encoding_dtype: compute dtype the states were made with.
+        template: what stood around chunks and questions in place of the model's own, as JSON; "" for nothing.
     """
 
     model: str
@@ -50,6 +51,7 @@ class CorpusSettings:
     overlap: int = 0
     strategy: str = "document"
     encoding_dtype: str = "float32"
+    template: str = field(default="", metadata={"later": True})
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> "CorpusSettings":
@@ -61,8 +63,11 @@ class CorpusSettings:
         return settings_from(cls, values, "corpus")
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, complete."""
-        return asdict(self)
+        """Plain data, complete; what older versions do not know is left out where it says nothing."""
+        values = asdict(self)
+        if not self.template:
+            del values["template"]
+        return values
 
     @property
     def form(self) -> RecordForm:

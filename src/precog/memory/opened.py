@@ -36,7 +36,9 @@ def first_settings(
     check_remembers(backbone)
     given = {key: value for key, value in (wanted or {}).items() if value is not None}
     settings = MemorySettings(str(model.folder()), chosen if isinstance(chosen, str) else "", encoder.fingerprint)
-    return replace(settings, encoding_dtype=backbone.encoding_dtype, **given)  # type: ignore[arg-type]  # by name
+    template = "" if model.template is None else model.template.to_json()
+    settings = replace(settings, encoding_dtype=backbone.encoding_dtype, template=template)
+    return replace(settings, **given)  # type: ignore[arg-type]  # by name
 
 
 def check_remembers(backbone: Backbone) -> None:
@@ -132,7 +134,7 @@ class OpenMemory:
             store = MemoryStore.open(folder, write=True, wait_sec=wait_sec, allow_damaged=True)
             try:
                 settings = settings_of(store, wanted)
-                backbone, made = model.open(settings.model, "once"), encoder_of(settings, encoder)
+                backbone, made = model.open(settings.model, "once", settings.template), encoder_of(settings, encoder)
                 return cls(store, settings, backbone, made, keeps_prototypes=keeps_prototypes)
             except BaseException:
                 store.close()

@@ -81,7 +81,8 @@ def reindex(
     """
     with MemoryStore.open(folder, write=True, wait_sec=30.0, allow_damaged=True) as store:
         old = settings_of(store)
-        backbone = model.open(old.model, "once")
+        template = model.template_for(old.template)
+        backbone = model.open(old.model, "once", template)
         check_remembers(backbone)
         named = encoder or (old.encoder or None)
         loaded = load_encoder(named)
@@ -91,6 +92,7 @@ def reindex(
             encoder=named or "",
             encoder_fingerprint=loaded.fingerprint,
             encoding_dtype=backbone.encoding_dtype,
+            template=template,
             **{key: value for key, value in (wanted or {}).items() if value is not None},  # type: ignore[arg-type]
         )
         layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from jaxtyping import Float32
@@ -45,6 +45,7 @@ class MemorySettings:
         dial_b: the same for type B: recurring.
         budget_bytes: that the states of deposits may take; the coldest expire beyond it, their texts stay.
         probes: sub-clusters a question is searched in; 0 for all of them.
+        template: what stood around chunks and questions in place of the model's own, as JSON; "" for nothing.
     """
 
     model: str
@@ -61,6 +62,7 @@ class MemorySettings:
     dial_b: str = "1"
     budget_bytes: int = GIB
     probes: int = 0
+    template: str = field(default="", metadata={"later": True})
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha <= 1:
@@ -108,5 +110,8 @@ class MemorySettings:
         return settings_from(cls, values, "memory")
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, complete."""
-        return asdict(self)
+        """Plain data, complete; what older versions do not know is left out where it says nothing."""
+        values = asdict(self)
+        if not self.template:
+            del values["template"]
+        return values

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import find_model, load_backbone
+from precog.backbones.template import Template
+from precog.config import Settings, expanded
 from precog.errors import ModelError
 
 
@@ -16,19 +18,46 @@ class ModelChoice:
         name: folder or installed name.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         threads: CPU threads.
+        dtype: compute dtype: ``auto``, ``float32``, ``bfloat16`` or ``packed``.
+        template: text around chunks and questions in place of the model's own.
         loaded: a model that is open already: it is the one, whatever else is said.
     """
 
     name: str | None = None
     device: str = "auto"
     threads: int | None = None
+    dtype: str = "auto"
+    template: Template | None = None
     loaded: Backbone | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ModelChoice":
+        """What the settings of a run say.
+
+        Raises:
+            ModelError: the template cannot be read.
+        """
+        template = None if settings.template is None else Template.read(expanded(settings.template))
+        return cls(settings.model, settings.device, settings.threads, settings.dtype, template)
+
+    def template_for(self, kept: str) -> str:
+        """The template, as JSON, of what is made anew: the one given, else what was kept if its model stays."""
+        if self.template is not None:
+            return self.template.to_json()
+        return kept if self.name is None and self.loaded is None else ""
 
     def load(self, encode_mode: str) -> Backbone:
         """Opens the model."""
         if self.loaded is not None:
             return self.loaded
-        return load_backbone(self.name, encode_mode=encode_mode, device=self.device, threads=self.threads)
+        return load_backbone(
+            self.name,
+            encode_mode=encode_mode,
+            device=self.device,
+            threads=self.threads,
+            dtype=self.dtype,
+            template=self.template,
+        )
 
     def folder(self) -> Path:
         """Where the model is; its name where it was handed over open."""
@@ -36,9 +65,18 @@ class ModelChoice:
             return Path(self.loaded.card.name)
         return find_model(self.name)
 
-    def open(self, made_by: str, encode_mode: str) -> Backbone:
-        """The model that was chosen, else the one that made the states, else the installed one."""
+    def open(self, made_by: str, encode_mode: str, template: str = "") -> Backbone:
+        """The model that was chosen, else the one that made the states, else the installed one.
+
+        Args:
+            made_by: folder or name of the model that made them.
+            encode_mode: how chunks are read.
+            template: what stood around chunks and questions then, as `Template.to_json` wrote it; one that was chosen
+                now is preferred.
+        """
         choice = self
+        if choice.template is None and template:
+            choice = replace(choice, template=Template.from_json(template))
         if choice.name is None and choice.loaded is None:
             try:
                 found = find_model(made_by)

@@ -57,7 +57,7 @@ def load(
 
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     entries = read_archive(file)
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    choice = ModelChoice.of(settings)
     folder = memory_folder(settings.home, user)
     with OpenMemory.open(
         folder,

@@ -61,7 +61,7 @@ def emergent(
         if not found:
             out.print(f"no group of {least_members} deposits or more emerges")
         return 0
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    choice = ModelChoice.of(settings)
     with OpenMemory.open(folder, choice, encoder=settings.encoder) as memory:
         done = promote_group(memory, promote, domain, least_members=least_members)
     tell(done.damage)

@@ -78,7 +78,7 @@ def fit(
     read = None if transcript is None else read_transcript(transcript)
     for note in [] if read is None else read.notes:
         err.print(f"[yellow]note:[/] {shown(note)}")
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    choice = ModelChoice.of(settings)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, keeps_prototypes=False) as memory:
         most = memory.settings.chunk_tokens
         chunks = None if read is None else chunks_of(read.utterances, memory.backbone.tokenizer, max_tokens=most)

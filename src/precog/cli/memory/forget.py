@@ -68,7 +68,7 @@ def forget(
         speaker=speaker,
         everything=everything,
     )
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    choice = ModelChoice.of(settings)
     with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
         chosen = selection.find(memory.store, Recaller(memory.store, memory.encoder))
         with Counting("searching") as bar:

@@ -35,6 +35,8 @@ def reindex(
     encoder: options.Encoder = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Read the stored texts again, with a new model, a new encoder or other settings.
@@ -44,8 +46,10 @@ def reindex(
     from precog.memory.reindex import reindex as reindex_memory
     from precog.records import ModelChoice
 
-    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    settings = resolve(
+        {"model": model, "device": device, "threads": threads, "dtype": dtype, "template": template, "encoder": encoder}
+    )
+    choice = ModelChoice.of(settings)
     wanted = {"codec": codec, "layers": layers, "dial_a": dial_a, "dial_b": dial_b, "budget_bytes": budget}
     with Counting("deposits") as bar:
         report = reindex_memory(

@@ -73,6 +73,8 @@ def remember(
     encoder: options.Encoder = None,
     device: options.Device = None,
     threads: options.Threads = None,
+    dtype: options.Dtype = None,
+    template: options.Template = None,
     as_json: options.Json = False,
 ) -> int:
     """Remember what was said: its text for good, its state as long as the budget allows.
@@ -90,7 +92,9 @@ def remember(
     if file is not None and (time or speaker or place):
         raise UsageError("a transcript says when, who and where itself", given="--time, --speaker or --place")
     check_importance(importance)
-    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    settings = resolve(
+        {"model": model, "device": device, "threads": threads, "dtype": dtype, "template": template, "encoder": encoder}
+    )
     # what was said is read before anything is made or changed
     if file is not None:
         transcript = read_transcript(file)
@@ -101,7 +105,7 @@ def remember(
         at = datetime.datetime.now().astimezone() if time is None else parse_time(time)
         said, total = iter([Utterance(text or "", at.replace(microsecond=0), speaker, place)]), 1
     wanted = {"dial_a": dial_a, "dial_b": dial_b, "alpha": alpha, "budget_bytes": budget}
-    choice = ModelChoice(settings.model, settings.device, settings.threads)
+    choice = ModelChoice.of(settings)
     folder = memory_folder(settings.home, user)
     with OpenMemory.open(folder, choice, encoder=settings.encoder, wanted=wanted, create=True) as memory:
         with Counting("turns") as bar:
