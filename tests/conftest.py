@@ -4,9 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 from precog.config import HOME, VARIABLES
+
+if not torch.cuda.is_available():  # kernels are interpreted: said before anything imports triton, as libraries do
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile("dev", deadline=None)

@@ -54,7 +54,7 @@ def test_states_are_those_of_chunks_read_alone(tmp_path: Path, backbone: TennsBa
             assert record.token_ids.tolist() == backbone.tokenizer.encode(chunk.info.context + chunk.info.text)
             alone = backbone.encode_chunks([record.token_ids.tolist()])[0]
             stored = codec.decode(record.state, backbone.spec, num_tokens=1)
-            assert (stored.recurrent - alone.recurrent).abs().max() <= codec.bound(alone).max() + 1e-5  # type: ignore[attr-defined]
+            assert (stored.recurrent - alone.recurrent).abs().max() <= codec.bound(alone, backbone.spec).max() + 1e-5
             assert (alone.decay_time.flatten().numpy() - record.tau).max() <= 1e-5
             suffixes = [record.token_ids[start:].tolist() for start in record.suffix_array]
             assert suffixes == sorted(suffixes)

@@ -1,15 +1,12 @@
 """Kernels run on the card where there is one, and in Triton's interpreter elsewhere."""
 
 import importlib.util
-import os
 
 import numpy as np
 import pytest
 import torch
 
 INTERPRETED = not torch.cuda.is_available()
-if INTERPRETED:  # read when a kernel is declared, so it must stand before anything imports triton
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
