@@ -142,7 +142,7 @@ def guarded() -> Iterator[Output]:
 
 
 def lines_of_input() -> Iterator[str]:
-    """The lines of standard input, one as soon as it is there; what is not UTF-8 reads U+FFFD.
+    """The lines of standard input, one as soon as it is there; bytes that are not UTF-8 are kept apart, for `check_line`.
 
     Raises:
         InputError: it is closed or cannot be read.
@@ -150,9 +150,27 @@ def lines_of_input() -> Iterator[str]:
     if sys.stdin is None:
         raise InputError("standard input is closed", expected="questions, one a line")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
+        sys.stdin.reconfigure(errors="surrogateescape")
     try:
         while line := sys.stdin.readline():
             yield line
     except OSError as error:
         raise InputError("standard input cannot be read", hint=error.strerror) from error
+
+
+def check_line(line: str) -> None:
+    """Refuses a line of standard input with bytes that are no text.
+
+    Raises:
+        InputError: there are some; the first is named.
+    """
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        at = len(line[: error.start].encode())
+        raise InputError("the line is not UTF-8", given=f"byte {at} of it", expected="text in UTF-8") from error
+
+
+def readable(line: str) -> str:
+    """The same line with U+FFFD for bytes that are no text."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

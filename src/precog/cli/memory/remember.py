@@ -19,7 +19,7 @@ from precog.memory.place import memory_folder
 from precog.memory.recall import refreshed_or_why
 from precog.memory.settings import check_importance
 from precog.memory.transcript import read_transcript
-from precog.memory.utterance import Utterance
+from precog.memory.utterance import Utterance, refuse_broken
 
 
 def remember(
@@ -89,6 +89,7 @@ def remember(
         raise UsageError("what is to be remembered?", given=given, expected="TEXT, or --file TRANSCRIPT")
     if file is not None and (time or speaker or place):
         raise UsageError("a transcript says when, who and where itself", given="--time, --speaker or --place")
+    refuse_broken(text=text, speaker=speaker, place=place)
     check_importance(importance)
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     # what was said is read before anything is made or changed
