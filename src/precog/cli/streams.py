@@ -142,7 +142,7 @@ def guarded() -> Iterator[Output]:
 
 
 def lines_of_input() -> Iterator[str]:
-    """The lines of standard input, one as soon as it is there; bytes that are not UTF-8 are kept apart, for `check_line`.
+    """The lines of standard input, one as soon as it is there, with what is not UTF-8 apart for `check_line`.
 
     Raises:
         InputError: it is closed or cannot be read.

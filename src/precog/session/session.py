@@ -30,9 +30,10 @@ from precog.errors import EncoderError, UsageError
 from precog.memory.consolidate import semantic_state
 from precog.memory.domains import OTHERS
 from precog.memory.forget import Forgotten
+from precog.memory.recall import Evidence
 from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
-from precog.session.ranking import DEPTH, joint_order
+from precog.session.ranking import DEPTH, answers_first, joint_order
 from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
 from precog.session.spoken import spans_for
 from precog.state import State
@@ -251,14 +252,23 @@ class Session:
     def _search(self, utterance: str, key: Float32[np.ndarray, " E"]) -> list[SessionEvidence]:
         top_k = self.options.top_k
         if self._searcher is None:
-            recalled = self.memory.recall(utterance, top_k, key)
-            return [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
-        depth = max(top_k, DEPTH)
-        chunks = self._pool.submit(self._searcher.search, utterance, depth, key=key)
-        recalled = self.memory.recall(utterance, depth, key)
-        said = [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
+            return self._said(utterance, key)[:top_k]
+        chunks = self._pool.submit(self._searcher.search, utterance, max(top_k, DEPTH), key=key)
+        said = self._said(utterance, key)
         stored = [SessionEvidence(entry.hit.dense, corpus=entry) for entry in chunks.result().found]
         return joint_order([said, stored])[:top_k]
+
+    def _said(self, utterance: str, key: Float32[np.ndarray, " E"]) -> list[SessionEvidence]:
+        """What the memory has, at least `DEPTH` of it: what only asks makes room for what tells."""
+        found = self.memory.recall(utterance, max(self.options.top_k, DEPTH), key).evidence
+        deposits = {entry.deposit.id: entry for entry in found}
+
+        def reply_to(asked: Evidence) -> Evidence | None:
+            reply = self.memory.reply_to(asked, key)
+            return None if reply is None else deposits.get(reply.deposit.id, reply)
+
+        told = answers_first(found, lambda entry: entry.deposit.info.text, reply_to)
+        return [SessionEvidence(entry.cosine, memory=entry) for entry in told]
 
     def _answer(self, utterance: str, found: list[SessionEvidence], timings: Timings) -> Reply:
         if not found:

@@ -33,6 +33,20 @@ _ASKS = re.compile(
 )
 
 
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”’)\]]*\s+|(?<=[？。！])")
+_MOST_TOLD = 8
+
+
+def is_mostly_question(text: str) -> bool:
+    """Whether a turn ends by asking and tells next to nothing besides: "Congratulations! What breed is he?"
+
+    At most eight words stand outside its questions; whoever tells more before he asks has said something.
+    """
+    sentences = [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]
+    told = [sentence for sentence in sentences if not is_question(sentence)]
+    return bool(sentences) and is_question(sentences[-1]) and sum(len(one.split()) for one in told) <= _MOST_TOLD
+
+
 def is_question(text: str) -> bool:
     """Whether a text asks: by its mark, or, where that is left out, by how English questions begin.
 
