@@ -17,6 +17,7 @@ from precog.memory.selection import Selection
 from precog.store.memory import STATES_ANEW
 
 _MOST_NAMED = 10
+_MOST_CHARS = 60
 
 
 def forget(
@@ -87,6 +88,10 @@ def forget(
         print_json(report.to_json())
         return status
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}")
+    for deposit in chosen[:_MOST_NAMED]:
+        out.print(f"  {deposit.id}  {shown(' '.join(deposit.info.text.split())[:_MOST_CHARS])}")
+    if len(chosen) > _MOST_NAMED:
+        out.print(f"  and {len(chosen) - _MOST_NAMED} more")
     for group in report.rebuilt:
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
     for name in report.dropped:
