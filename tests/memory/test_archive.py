@@ -11,8 +11,10 @@ from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import InputError
 from precog.memory.archive import export, read_archive
 from precog.memory.deposit import deposit
+from precog.memory.forget import forget
 from precog.memory.opened import OpenMemory
 from precog.memory.restore import import_archive
+from precog.memory.supersede import supersede
 
 TEXTS = ["I met Clara yesterday at the pier.", "Clara lives in Lisbon.", "Clara lives in Porto now."]
 
@@ -180,3 +182,37 @@ def test_a_header_of_an_older_release_stays_as_it_was_read(tmp_path, backbone: T
         import_archive(memory, read_archive(tmp_path / "a.jsonl"))
         assert rows(memory) == before
         assert deposit(memory, [chunk]).num_duplicates == 1
+
+
+def test_an_archive_does_not_change_what_superseded_what_here(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        with memory.store.batch() as batch:
+            batch.supersede(1, 3, at=5.0)
+        export(memory.store, tmp_path / "a.jsonl")
+    with open_memory(tmp_path / "b", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        supersede(memory.store, 1, 2)
+        supersede(memory.store, 2, 3)
+        import_archive(memory, read_archive(tmp_path / "a.jsonl"))
+        assert [entry.superseded_by for entry in memory.store.deposits()][:3] == [2, 3, None]
+
+
+def test_a_chain_is_made_link_by_link(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        supersede(memory.store, 1, 2)
+        supersede(memory.store, 2, 3)
+        before = memory.store.checksum()
+        for old, new, message in (
+            (1, 3, r"deposit 1 is superseded by 2 already; given: 1 ▸ 2 ▸ 3 .*; 3 is the one that holds"),
+            (2, 3, r"deposit 2 is superseded by 3 already; given: 2 ▸ 3 "),
+            (3, 1, r"cannot hold instead of what has superseded it; given: 1 ▸ 2 ▸ 3 "),
+            (3, 3, "instead of itself"),
+            (1, 99, "no such deposit; given: 99"),
+        ):
+            with pytest.raises(InputError, match=message):
+                supersede(memory.store, old, new)
+        assert memory.store.checksum() == before
+        report = forget(memory, [entry for entry in memory.store.deposits() if entry.id == 3], proof=False)
+        assert report.restored == (2,)
