@@ -44,4 +44,4 @@ def test_a_list_marks_what_something_newer_holds_instead_of(
     assert "superseded" not in second + third
     rows = run("memory", "list", "--user", "a", "--json").json["deposits"]
     assert [row["superseded_by"] for row in rows] == [2, None, None]
-    assert "superseded_by  2" in run("memory", "show", 1, "--user", "a").out
+    assert "superseded by  2" in run("memory", "show", 1, "--user", "a").out

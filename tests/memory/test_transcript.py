@@ -99,6 +99,10 @@ def test_conversations_sessions_and_turns_without_words() -> None:
         ('{"text": "a", "time": ' + "9" * 5000 + "}", "malformed JSON|cannot be read"),
         ("Once upon a time there was a file", "no transcript of a known format; expected: JSON lines .*LoCoMo.*SRT"),
         ("", "the transcript is empty"),
+        (
+            '{"format": "precog-memory", "version": 1, "deposits": 0}\n',
+            "the export of a memory, no transcript; precog memory im",
+        ),
         (b"\x00\x01\x02\x03" * 50, "binary data"),
         (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-9], "the compressed transcript is damaged"),
         (lzma.compress(b'{"text": "a"}\n' * 99)[:-9], "the compressed transcript is damaged"),

@@ -65,7 +65,7 @@ def ask(
     encoder: options.Encoder = None,
     device: options.Device = None,
     threads: options.Threads = None,
-    as_json: options.Json = False,
+    as_json: options.JsonLines = False,
 ) -> int:
     """Answer a question from what the model remembers of the documents, with sources.
 

@@ -174,3 +174,18 @@ def check_line(line: str) -> None:
 def readable(line: str) -> str:
     """The same line with U+FFFD for bytes that are no text."""
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def bytes_of_input() -> bytes:
+    """All of standard input.
+
+    Raises:
+        InputError: it is closed or cannot be read.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed", expected="what is to be read")
+    try:
+        buffer = getattr(sys.stdin, "buffer", None)
+        return sys.stdin.read().encode() if buffer is None else cast(bytes, buffer.read())
+    except OSError as error:
+        raise InputError("standard input cannot be read", hint=error.strerror) from error

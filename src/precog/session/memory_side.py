@@ -40,6 +40,7 @@ from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.recall import Evidence, Recalled, Recaller, refresh_index
 from precog.memory.selection import Selection
 from precog.memory.settings import MemorySettings
+from precog.memory.supersede import supersede
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice, StateReader
 from precog.state import State
@@ -231,6 +232,20 @@ class MemorySide:
             done = forget(memory, found, proof=False)
         self._last = tuple(number for number in self._last if number not in done.ids)
         return done
+
+    def supersede(self, old: int, new: int) -> None:
+        """Lets one deposit hold instead of another.
+
+        Raises:
+            InputError: see `precog.memory.supersede`; or nothing is remembered yet.
+            BusyError: another process went on writing.
+            StorageError: the disk refuses.
+        """
+        if self._store is None:
+            raise InputError("there is no such deposit", given=old, hint="nothing is remembered yet")
+        with self._opened_to_write() as memory:
+            supersede(memory.store, old, new)
+        self._has_remembered = True
 
     def _opened_to_write(self) -> OpenMemory:
         if self._store is None:

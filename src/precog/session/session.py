@@ -34,12 +34,12 @@ from precog.memory.recall import Evidence
 from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
 from precog.session.ranking import DEPTH, answers_first, joint_order
-from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
+from precog.session.reply import NOTED, NOTHING, REMEMBERED, Reply, SessionEvidence, Start
 from precog.session.spoken import spans_for
 from precog.state import State
 from precog.store import CorpusStore
 from precog.store.memory import Deposit, Group, MemoryFolder, Semantic
-from precog.text.question import check_question, is_question
+from precog.text.question import check_question, is_filler, is_question
 
 REMEMBER = ("statements", "all", "nothing")
 
@@ -56,7 +56,7 @@ class SessionOptions:
         min_confidence: below it there is no answer; None for the model's own.
         always_answer: answer whatever the confidence.
         remember: which utterances are deposited: ``statements`` (all but questions, which would come back as evidence
-            for themselves), ``all`` or ``nothing``.
+            for themselves, and words such as "thanks"), ``all`` or ``nothing``.
         speaker: who the user is, in the deposits' headers.
     """
 
@@ -81,7 +81,9 @@ class SessionOptions:
 
     def is_remembered(self, utterance: str) -> bool:
         """Whether an utterance is deposited."""
-        return self.remember == "all" or (self.remember == "statements" and not is_question(utterance))
+        if self.remember == "statements":
+            return not (is_question(utterance) or is_filler(utterance))
+        return self.remember == "all"
 
     def is_answered(self, utterance: str) -> bool:
         """Whether an utterance wants an answer: what only tells something is remembered, and that is all."""
@@ -217,7 +219,8 @@ class Session:
             if self.options.is_answered(utterance):
                 reply = self._answer(utterance, found, timings)
             else:
-                reply = Reply(REMEMBERED, tuple(found), "none", False, 0.0, 0.0, True, None, 0, timings)
+                said = REMEMBERED if self.options.is_remembered(utterance) else NOTED
+                reply = Reply(said, tuple(found), "none", False, 0.0, 0.0, True, None, 0, timings)
             remembered = None
             if self.options.is_remembered(utterance):
                 at = at or datetime.datetime.now().astimezone()
@@ -239,6 +242,18 @@ class Session:
         """
         with self.memory.turn():
             return self.memory.forget(ids)
+
+    def supersede(self, old: int, new: int) -> None:
+        """Let one deposit hold instead of another, which is kept as history.
+
+        Raises:
+            InputError: one of them is not there, or the old one is history already.
+            CorpusError: the memory was purged or replaced meanwhile.
+            BusyError: another process went on writing.
+            StorageError: the disk refuses.
+        """
+        with self.memory.turn():
+            self.memory.supersede(old, new)
 
     def newest(self, count: int) -> list[Deposit]:
         """The deposits that were made last, at most so many, the newest of them last.

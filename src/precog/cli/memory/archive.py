@@ -69,8 +69,10 @@ def load(
         done = import_archive(memory, entries)
         tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
+        known = sorted(set(done.ids)) if as_json else []
+        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=known, only_sound=True)}
     if as_json:
-        print_json(done.to_json())
+        print_json({**done.to_json(), "groups": [list(routed.get(number, ())) for number in done.ids]})
         return 0
     new = len(done.ids) - done.num_duplicates
     out.print(f"[bold]remembered[/] {counted(new, 'deposit')}, {done.num_duplicates} known already")

@@ -44,6 +44,7 @@ class Transcript:
         format: a key of `reading.FORMATS`.
         sessions: in the file's order.
         num_skipped: turns without words, which were passed over.
+        num_notices: what a program says itself, such as "<Media omitted>", passed over, too.
         num_undecoded: places that the file's encoding could not decode, and that read U+FFFD.
         num_broken: turns with half surrogate pairs, which JSON can spell and which read U+FFFD.
         said_of_bytes: one line for people about each thing that is not as its bytes stand in the file.
@@ -53,6 +54,7 @@ class Transcript:
     format: str
     sessions: tuple[Session, ...]
     num_skipped: int = 0
+    num_notices: int = 0
     num_undecoded: int = 0
     num_broken: int = 0
     said_of_bytes: tuple[str, ...] = ()
@@ -81,6 +83,8 @@ class Transcript:
         notes = []
         if self.num_skipped:
             notes.append(f"{self.num_skipped} turn{'s' * (self.num_skipped > 1)} without words skipped")
+        if self.num_notices:
+            notes.append(f"{self.num_notices} notice{'s' * (self.num_notices > 1)} of the program passed over")
         if self.num_broken:
             notes.append(f"half surrogate pairs read as U+FFFD in {self.num_broken} turn{'s' * (self.num_broken > 1)}")
         return (*notes, *self.said_of_bytes)
@@ -98,6 +102,7 @@ class Collector:
         self._sessions: dict[tuple[str, str], list[Utterance]] = {}
         self._names: Counter[str] = Counter()
         self._num_skipped = 0
+        self._num_notices = 0
         self._num_broken = 0
 
     def name_apart(self, conversation: str | None) -> str | None:
@@ -111,6 +116,10 @@ class Collector:
     def skip(self) -> None:
         """Count a turn without words."""
         self._num_skipped += 1
+
+    def skip_notice(self) -> None:
+        """Count what nobody said: a notice of the program."""
+        self._num_notices += 1
 
     def add(
         self,
@@ -142,5 +151,12 @@ class Collector:
             raise InputError("there is no turn with words in it", given=self._name)
         sessions = tuple(Session(*names, tuple(turns)) for names, turns in self._sessions.items())
         return Transcript(
-            self._name, format_name, sessions, self._num_skipped, opened.num_undecoded, self._num_broken, opened.notes
+            self._name,
+            format_name,
+            sessions,
+            self._num_skipped,
+            self._num_notices,
+            opened.num_undecoded,
+            self._num_broken,
+            opened.notes,
         )
