@@ -39,11 +39,13 @@ class Output:
 
     Attributes:
         broken: whether it has failed.
+        committed: what was done that stays done when it fails, for people; "" where nothing was.
     """
 
     def __init__(self, stream: Stream | None) -> None:
         self._stream = stream
         self.broken = stream is None
+        self.committed = ""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -82,7 +84,14 @@ class Output:
         _discard(self._stream)
         if isinstance(error, BrokenPipeError):
             raise error
-        raise StorageError("standard output cannot be written", hint=error.strerror) from error
+        hint = "; ".join(part for part in (error.strerror, self.committed) if part)
+        raise StorageError("standard output cannot be written", hint=hint or None) from error
+
+
+def note_committed(done: str) -> None:
+    """Notes what is done for good, so that whoever cannot be told the rest learns that."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.committed = done
 
 
 class Messages:

@@ -128,9 +128,10 @@ class Session:
         self.options = options or SessionOptions()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="corpus")
         self._searcher: Searcher | None = None
-        if corpus is not None and encoder is None and not MemoryFolder(folder).exists:
-            with CorpusStore.open(corpus) as store:  # a memory that is to be searched with it has the same keys
-                encoder = settings_of(store).encoder or None
+        if corpus is not None:
+            with CorpusStore.open(corpus) as store:  # that it is not there is told before a model is loaded
+                if encoder is None and not MemoryFolder(folder).exists:
+                    encoder = settings_of(store).encoder or None  # a memory searched with it has the same keys
         self.memory = MemorySide(folder, model, encoder)
         try:
             self.backbone, self._encoder = self.memory.backbone, self.memory.encoder

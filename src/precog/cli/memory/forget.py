@@ -8,6 +8,7 @@ from precog.cli import options
 from precog.cli.memory.notes import tell
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
+from precog.cli.streams import note_committed
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.moment import parse_time
@@ -75,6 +76,7 @@ def forget(
         with Counting("searching") as bar:
             damaged = selection.damaged(memory.store)
             report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
+    note_committed(f"{counted(len(report.ids), 'deposit')} forgotten all the same")
     for name in report.index_left:
         err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
     if report.unerased:

@@ -11,7 +11,7 @@ from precog.cli import options
 from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import counted, err, out, print_json, shown
 from precog.cli.progress import Counting
-from precog.cli.streams import bytes_of_input
+from precog.cli.streams import bytes_of_input, note_committed
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.chunking import MemoryChunk, chunks_of
@@ -88,6 +88,8 @@ def remember(
     if (text is None) == (file is None):
         given = "neither" if text is None else "both"
         raise UsageError("what is to be remembered?", given=given, expected="TEXT, or --file TRANSCRIPT")
+    if time is not None and not time.strip():
+        raise UsageError("an option says nothing", given='--time ""', expected="a time, or no such option")
     if file is not None and (time or speaker or place):
         raise UsageError("a transcript says when, who and where itself", given="--time, --speaker or --place")
     refuse_broken(text=text, speaker=speaker, place=place)
@@ -115,6 +117,7 @@ def remember(
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
             chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
+        note_committed("what was said is remembered all the same")
         tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
         told = memory.store.deposits(ids=sorted(set(done.ids if as_json else done.ids[:20])), only_sound=True)

@@ -7,6 +7,7 @@ import typer
 from precog.cli import options
 from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import out, print_json
+from precog.cli.streams import note_committed
 from precog.config import resolve
 from precog.memory.damage import damage_of_segments
 from precog.memory.made_with import settings_of
@@ -27,6 +28,7 @@ def supersede(
         existing_folder(resolve({}).home, user), write=True, wait_sec=30.0, allow_damaged=True
     ) as store:
         supersede_deposit(store, old, new)
+        note_committed(f"{new} holds instead of {old} all the same")
         tell_lines(refreshed_or_why(store, settings_of(store).encoder_fingerprint))
         tell(damage_of_segments(store.damage))
     if as_json:
