@@ -16,7 +16,7 @@ def answers_first(found: Sequence[T], text_of: Callable[[T], str], reply_to: Cal
     """What was found, the best first, with turns that only ask behind all that tell; each gives its place to its reply.
 
     A question is like nothing so much as the same question asked before, and says nothing that answers it: who answers
-    it is the next to speak. On LoCoMo the turn that is first is evidence for 40.5 instead of 35.2 % of the questions.
+    it is the next to speak. On LoCoMo the turn that is first is evidence for 40.4 instead of 35.2 % of the questions.
 
     Args:
         found: the best first.
