@@ -73,6 +73,8 @@ def test_deposits_are_forgotten_by_number(chat, run: Run) -> None:
         ("/forget 3", "there is no such deposit"),
         ("/list 1 2", "/list takes one number"),
         ("/quit now", "/quit stands alone"),
+        ("/supersede 1", "/supersede takes two numbers"),
+        ("/supersede 1 2", "there is no such deposit"),
     ],
 )
 def test_what_is_no_command_is_one_line_and_is_not_deposited(chat, tmp_path: Path, line: str, message: str) -> None:
@@ -91,7 +93,7 @@ def test_people_are_told_in_words(chat, run: Run) -> None:
     assert told.out.count(FACTS[0]) == 2  # as said, and as listed
     assert remembered(run) == []
     [shown] = objects(chat("/help"))
-    assert set(shown["commands"]) == {"/help", "/list [N]", "/forget [N …]", "/quit", "//…"}
+    assert set(shown["commands"]) == {"/help", "/list [N]", "/forget [N …]", "/supersede OLD NEW", "/quit", "//…"}
 
 
 def test_two_slashes_say_one(chat, run: Run) -> None:
@@ -105,3 +107,12 @@ def test_a_turn_of_many_parts_is_forgotten_whole(chat, run: Run) -> None:
     assert (first["remembered"], second["remembered"]) == (1, 2)
     assert len(gone["forgotten"]) > 2
     assert remembered(run) == FACTS[:1]
+
+
+def test_what_no_longer_holds_is_superseded_in_the_conversation(chat, run: Run) -> None:
+    told = chat("I live in Zurich.", "I live in Bern now.", "/supersede 1 2", "/supersede 1 2", "Where do I live?")
+    *_, done, refused, reply = objects(told)
+    assert done == {"command": "/supersede", "superseded": 1, "by": 2}
+    assert "superseded by 2 already" in refused["error"]["message"]
+    assert [entry["id"] for entry in reply["evidence"]] == [2]
+    assert run("memory", "show", 1, "--user", "ana", "--json").json["superseded_by"] == 2

@@ -48,3 +48,35 @@ def test_what_needs_no_model_loads_no_torch(tmp_path: Path, corpus: Path, model:
     )
     found = json.loads(ended.stdout.splitlines()[-1])
     assert found == [[command[:2], 0, False] for command in commands]
+
+
+def test_what_is_refused_for_its_words_is_refused_before_torch_is_loaded(tmp_path: Path) -> None:
+    words = [[""], ["?"], ["x", "--time", "yesterday"], ["x", "--file", "y"], [], ["--file", "none.txt"]]
+    commands = [["memory", "remember", *own, "--user", "ana"] for own in words]
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PRECOG_HOME": str(tmp_path)},
+        check=True,
+        timeout=120,
+    )
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert [entry[2] for entry in found] == [False] * len(words)
+    assert all(entry[1] in (1, 2) for entry in found)
+    assert len(ended.stderr.splitlines()) == len(words)
+
+
+def test_what_is_remembered_is_said_where_output_cannot_be_written(model: Path, tmp_path: Path) -> None:
+    command = ["memory", "remember", "Clara moved.", "--user", "ana", "--model", str(model), "--json"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "precog", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PRECOG_HOME": str(tmp_path)},
+            timeout=120,
+        )
+    assert ended.returncode == 1
+    assert "standard output cannot be written; No space left on device; what was said is remembered" in ended.stderr

@@ -11,8 +11,10 @@ from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import InputError
 from precog.memory.archive import export, read_archive
 from precog.memory.deposit import deposit
+from precog.memory.forget import forget
 from precog.memory.opened import OpenMemory
 from precog.memory.restore import import_archive
+from precog.memory.supersede import supersede
 
 TEXTS = ["I met Clara yesterday at the pier.", "Clara lives in Lisbon.", "Clara lives in Porto now."]
 
@@ -71,7 +73,24 @@ def test_there_and_back(tmp_path, backbone: TennsBackbone, name: str):
         (lambda lines: [lines[0].replace('"version": 1', '"version": 2'), *lines[1:]], "version"),
         (lambda lines: [lines[0], lines[1], lines[1]], "contradicts itself"),
         (lambda lines: [lines[0], lines[1], lines[2].replace('"part": 0', '"part": "x"')], "line 3: part"),
-        (lambda lines: [], "line 1: malformed JSON"),
+        (lambda lines: [], "the archive is empty"),
+        (
+            lambda lines: [lines[0].replace('"version": 1', '"version": true'), *lines[1:]],
+            "another version; given: true",
+        ),
+        (lambda lines: [lines[0].replace('"version": 1', '"version": 1.0'), *lines[1:]], "another version; given: 1.0"),
+        (lambda lines: [lines[0].replace('"deposits": 2', '"deposits": false'), lines[1]], "how many .*; given: false"),
+        (lambda lines: [lines[0].replace('"deposits": 2', '"deposits": 1'), *lines[1:]], "2 deposits; expected: 1,"),
+        (
+            lambda lines: [*lines[:2], lines[2].replace('"part": 0', '"part": 0, "part": 0')],
+            "twice; given: .*line 3: part",
+        ),
+        (lambda lines: [*lines[:2], changed(lines[2], created_at=1e308)], "line 3: created_at"),
+        (lambda lines: [*lines[:2], changed(lines[2], created_at=-1e308)], "line 3: created_at"),
+        (lambda lines: [*lines[:2], changed(lines[2], num_parts=2**63 - 1)], "line 3: num_parts"),
+        (lambda lines: [*lines[:2], changed(lines[2], superseded_at=1.0)], "line 3: superseded_by without"),
+        (lambda lines: [*lines[:2], changed(lines[2], superseded_by=1)], "line 3: superseded_by without"),
+        (lambda lines: [*lines[:2], changed(lines[2], text="?!")], "line 3: a turn has no words"),
         (lambda lines: [*lines[:2], "[" * 200_000], "line 3: JSON nested too deeply"),
         (lambda lines: ["[" * 200_000, *lines[1:]], "line 1: JSON nested too deeply"),
         (lambda lines: [*lines[:2], lines[2].replace('"header": "', '"header": "\\ud800')], "line 3: header"),
@@ -95,7 +114,7 @@ def test_there_and_back(tmp_path, backbone: TennsBackbone, name: str):
         (lambda lines: [*lines[:2], lines[2].replace('"importance": 0.0', '"importance": null')], "line 3: importance"),
         (lambda lines: [*lines[:2], lines[2].replace('"time": "', '"time": "x')], "line 3: the time stamp"),
         (lambda lines: [*lines[:2], lines[2].replace('"superseded_by": null', '"superseded_by": 2')], "superseded_by"),
-        (lambda lines: [*lines[:2], lines[2].replace('"superseded_by": null', '"superseded_by": 9')], "contradicts"),
+        (lambda lines: [*lines[:2], changed(lines[2], superseded_by=9, superseded_at=1.0)], "contradicts"),
         (lambda lines: [*lines[:2], lines[2].replace('"id": 2', '"id": 2, "more": 1')], "line 3: more"),
     ],
 )
@@ -107,6 +126,23 @@ def test_a_foreign_or_damaged_archive_is_one_clear_line(tmp_path, backbone: Tenn
     (tmp_path / "b.jsonl").write_text("".join(line + "\n" for line in change(lines)))
     with pytest.raises(InputError, match=message):
         read_archive(tmp_path / "b.jsonl")
+
+
+def test_an_archive_that_ends_too_early_is_cut_short_and_one_that_lacks_a_line_end_is_whole(
+    tmp_path, backbone: TennsBackbone
+):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        export(memory.store, tmp_path / "a.jsonl")
+    data = (tmp_path / "a.jsonl").read_bytes()
+    whole = read_archive(tmp_path / "a.jsonl")
+    for same in (data[:-1], b"\xef\xbb\xbf" + data):
+        (tmp_path / "b.jsonl").write_bytes(same)
+        assert read_archive(tmp_path / "b.jsonl") == whole
+    for cut in (data[:-2], data[:-20], data[: data.rindex(b"\n", 0, -1)], data[: data.rindex(b"\n", 0, -1) + 1]):
+        (tmp_path / "b.jsonl").write_bytes(cut)
+        with pytest.raises(InputError, match="the archive is cut short"):
+            read_archive(tmp_path / "b.jsonl")
 
 
 def test_bytes_that_are_no_text(tmp_path):
@@ -128,7 +164,10 @@ def test_what_would_be_superseded_by_itself_is_refused(tmp_path, backbone: Tenns
         deposit(memory, chunks(memory, said(*TEXTS)))
         export(memory.store, tmp_path / "a.jsonl")
     head, *lines = (tmp_path / "a.jsonl").read_text().splitlines()
-    rows = [changed(line, superseded_by=circle.get(n), superseded_at=1.0) for n, line in enumerate(lines, 1)]
+    rows = [
+        changed(line, superseded_by=circle.get(n), superseded_at=1.0 if n in circle else None)
+        for n, line in enumerate(lines, 1)
+    ]
     (tmp_path / "b.jsonl").write_text("\n".join([head, *rows, ""]))
     with pytest.raises(InputError, match=r"contradicts itself.*, line [34]: "):
         read_archive(tmp_path / "b.jsonl")
@@ -180,3 +219,37 @@ def test_a_header_of_an_older_release_stays_as_it_was_read(tmp_path, backbone: T
         import_archive(memory, read_archive(tmp_path / "a.jsonl"))
         assert rows(memory) == before
         assert deposit(memory, [chunk]).num_duplicates == 1
+
+
+def test_an_archive_does_not_change_what_superseded_what_here(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        with memory.store.batch() as batch:
+            batch.supersede(1, 3, at=5.0)
+        export(memory.store, tmp_path / "a.jsonl")
+    with open_memory(tmp_path / "b", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        supersede(memory.store, 1, 2)
+        supersede(memory.store, 2, 3)
+        import_archive(memory, read_archive(tmp_path / "a.jsonl"))
+        assert [entry.superseded_by for entry in memory.store.deposits()][:3] == [2, 3, None]
+
+
+def test_a_chain_is_made_link_by_link(tmp_path, backbone: TennsBackbone):
+    with open_memory(tmp_path / "a", backbone) as memory:
+        deposit(memory, chunks(memory, said(*TEXTS)))
+        supersede(memory.store, 1, 2)
+        supersede(memory.store, 2, 3)
+        before = memory.store.checksum()
+        for old, new, message in (
+            (1, 3, r"deposit 1 is superseded by 2 already; given: 1 ▸ 2 ▸ 3 .*; 3 is the one that holds"),
+            (2, 3, r"deposit 2 is superseded by 3 already; given: 2 ▸ 3 "),
+            (3, 1, r"cannot hold instead of what has superseded it; given: 1 ▸ 2 ▸ 3 "),
+            (3, 3, "instead of itself"),
+            (1, 99, "no such deposit; given: 99"),
+        ):
+            with pytest.raises(InputError, match=message):
+                supersede(memory.store, old, new)
+        assert memory.store.checksum() == before
+        report = forget(memory, [entry for entry in memory.store.deposits() if entry.id == 3], proof=False)
+        assert report.restored == (2,)

@@ -14,7 +14,7 @@ from precog.index.hybrid import LEXICAL_FILE
 from precog.index.words import term_hashes
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
-from precog.memory.preceding import NEAR, Said, followers, preceding, word_texts
+from precog.memory.preceding import NEAR, Said, followers, preceding, reply_to, word_texts
 from precog.memory.recall import Recaller, index_source, refresh_index
 from precog.memory.reindex import reindex
 from precog.memory.utterance import Utterance
@@ -177,3 +177,20 @@ def test_probing_ranks_by_words_and_meaning(tmp_path, backbone: TennsBackbone) -
         again = recaller.recall("the walnut from Grenoble", 3, probes=known - 1)
         assert part.evidence[0].deposit.id not in {entry.deposit.id for entry in again.evidence}
         assert np.isclose(sum(entry.score <= 1 for entry in again.evidence), len(again.evidence))
+
+
+def test_the_reply_is_what_somebody_else_says_next() -> None:
+    asked = Said("Bo: What breed?", MORNING, "Bo", 0, 1)
+    near, late = MORNING + datetime.timedelta(minutes=1), MORNING + datetime.timedelta(hours=3)
+
+    def found(*later: Said) -> str | None:
+        return reply_to(asked, ((one.words, one) for one in later))
+
+    assert found(Said("Ana: A beagle.", near, "Ana", 0, 1)) == "Ana: A beagle."
+    assert found(Said("A beagle.", near, None, 0, 1)) == "A beagle."
+    assert found(Said("Bo: I mean the dog.", near, "Bo", 0, 1), Said("Ana: A beagle.", near, "Ana", 0, 1)) is None
+    assert found(Said("Ana: Good evening.", late, "Ana", 0, 1)) is None
+    assert found() is None
+    long = Said("Bo: first half", MORNING, "Bo", 0, 2)
+    rest, reply = Said("Bo: second half?", MORNING, "Bo", 1, 2), Said("Ana: Yes, so.", near, "Ana", 0, 1)
+    assert reply_to(long, [("rest", rest), ("reply", reply)]) == "reply"

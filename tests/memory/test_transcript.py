@@ -99,6 +99,10 @@ def test_conversations_sessions_and_turns_without_words() -> None:
         ('{"text": "a", "time": ' + "9" * 5000 + "}", "malformed JSON|cannot be read"),
         ("Once upon a time there was a file", "no transcript of a known format; expected: JSON lines .*LoCoMo.*SRT"),
         ("", "the transcript is empty"),
+        (
+            '{"format": "precog-memory", "version": 1, "deposits": 0}\n',
+            "the export of a memory, no transcript; precog memory im",
+        ),
         (b"\x00\x01\x02\x03" * 50, "binary data"),
         (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-9], "the compressed transcript is damaged"),
         (lzma.compress(b'{"text": "a"}\n' * 99)[:-9], "the compressed transcript is damaged"),
@@ -121,8 +125,27 @@ def test_compressed_files_and_other_encodings_are_read(tmp_path: Path) -> None:
         assert [u.text for u in read_transcript(tmp_path / "chat").utterances] == ["Grüße", "zwei"]
     for encoding in ("utf-8-sig", "utf-16", "cp1252"):
         assert [u.text for u in read(plain.decode().encode(encoding)).utterances] == ["Grüße", "zwei"]
-    damaged = read(b'{"text": "' + "Grüße ".encode() * 20 + b'\xff"}\n')
-    assert damaged.notes == ("1 undecodable place read as U+FFFD",)
+    old = read(plain.decode().encode("cp1252"))
+    assert old.notes == ("byte 12 is not UTF-8: all of the file is read as cp1252",)
+
+
+@pytest.mark.parametrize("times", [1, 20])
+def test_one_bad_byte_spoils_one_place_and_is_told(times: int) -> None:
+    words = "Grüße ".encode() * times
+    damaged = read(b'{"text": "' + words + b'\xff"}\n')
+    assert damaged.utterances.__next__().text == "Grüße " * times + "\ufffd"
+    assert damaged.notes == (f"1 undecodable place read as U+FFFD, at byte {10 + len(words)}",)
+    twice = read(b'{"text": "' + words * 2 + b'\xff"}\n{"text": "\xfe"}\n{"text": "a"}\n')
+    assert twice.num_skipped == 1
+    assert twice.notes[-1] == f"2 undecodable places read as U+FFFD, the first at byte {10 + 2 * len(words)}"
+
+
+def test_half_a_surrogate_pair_is_told() -> None:
+    found = read(
+        '{"text": "so \\ud83d", "speaker": "Ana"}\n{"text": "no \\ud83d\\ude00"}\n{"text": "a", "speaker": "\\udfff"}\n'
+    )
+    assert [turn.text for turn in found.utterances] == ["so \ufffd", "no 😀", "a"]
+    assert found.notes == ("half surrogate pairs read as U+FFFD in 2 turns",)
 
 
 def test_a_file_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:

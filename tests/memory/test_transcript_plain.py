@@ -116,8 +116,24 @@ def test_whatsapp_notices_lines_and_half_days() -> None:
         "13/05/2024, 12:05 am - Messages are encrypted.\n"
         "13/05/2024, 1:05 pm - +47 123 45: one\ntwo: three\n\u200e[13/05/2024, 1:05 pm] ~ Bo: four"
     )
-    assert turns(text) == [(None, "Messages are encrypted."), ("+47 123 45", "one\ntwo: three"), ("~ Bo", "four")]
-    assert [u.time.hour for u in read(text).utterances if u.time] == [0, 13, 13]
+    assert turns(text) == [("+47 123 45", "one\ntwo: three"), ("~ Bo", "four")]
+    assert [u.time.hour for u in read(text).utterances if u.time] == [13, 13]
+    assert read(text).notes == ("1 notice of the program passed over",)
+
+
+def test_what_stands_for_media_is_passed_over_and_counted() -> None:
+    said = [
+        "<Media omitted>",
+        "<Medien ausgeschlossen>",
+        "\u200eimage omitted",
+        "video omitted",
+        "IMG_1.jpg (file attached)",
+    ]
+    said += ["This message was deleted", "<Media omitted>\nat the lake", "I <3 you", "?!"]
+    found = read("".join(f"13/05/2024, 1:05 pm - Ana: {text}\n" for text in said))
+    assert [turn.text for turn in found.utterances] == ["at the lake", "I <3 you"]
+    assert (found.num_notices, found.num_skipped) == (6, 1)
+    assert "6 notices of the program passed over" in found.notes
 
 
 SRT = "1\n00:00:01,000 --> 00:00:02,500\n<i>Ana:</i> hello\nthere\n\n2\n00:00:03,000 --> 00:00:04,000\n- No &amp; yes\n"

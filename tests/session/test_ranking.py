@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from precog.corpus.search import Found
 from precog.index import SearchHit
-from precog.session.ranking import joint_order
+from precog.session.ranking import answers_first, joint_order
 from precog.session.reply import SessionEvidence
 from precog.store import Chunk, ChunkInfo, Location
+from precog.text.question import is_mostly_question
 
 
 def found(cosines: list[float], source: str) -> list[SessionEvidence]:
@@ -40,3 +41,30 @@ def test_every_list_keeps_its_order_and_loses_nothing(lists: list[list[float]]) 
     if any(lists):
         nearest = max(cosine for cosines in lists for cosine in cosines)
         assert np.isclose(max(lists[int(order[0].split()[0])]), nearest)
+
+
+TURNS = ["He is a beagle.", "Congratulations! What breed is Biscuit?", "We have a dog called Biscuit.", "And his age?"]
+REPLIES = {TURNS[1]: TURNS[0], TURNS[3]: "Three years."}
+
+
+def ranked(*turns: str) -> list[str]:
+    return answers_first(turns, lambda turn: turn, REPLIES.get)
+
+
+def test_a_question_makes_room_for_its_answer() -> None:
+    assert ranked(TURNS[1], TURNS[2], TURNS[0]) == [TURNS[0], TURNS[2], TURNS[1]]
+    assert ranked(TURNS[2], TURNS[3]) == [TURNS[2], "Three years.", TURNS[3]]
+    assert ranked("What breed?", TURNS[2]) == [TURNS[2], "What breed?"]
+    assert ranked("Who knows?") == ["Who knows?"]
+    long = "I took our new puppy to the beach for the first time yesterday. How was your day?"
+    assert ranked(long, TURNS[2]) == [long, TURNS[2]]
+
+
+@given(st.lists(st.sampled_from([*TURNS, "Three years.", "What breed?"]), unique=True))
+def test_nothing_is_lost_and_nothing_stands_twice(found: list[str]) -> None:
+    order = ranked(*found)
+    assert set(found) <= set(order) <= set(found) | set(REPLIES.values())
+    assert len(order) == len(set(order))
+    assert [turn for turn in found if not is_mostly_question(turn)] == [
+        turn for turn in order if turn in found and not is_mostly_question(turn)
+    ] or any(turn in REPLIES for turn in found)

@@ -1,4 +1,5 @@
 import contextlib
+import datetime
 import os
 import sqlite3
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from precog.engine import Composing
 from precog.errors import EncoderError, UsageError
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
+from precog.memory.utterance import Utterance
 from precog.session import Session, SessionOptions, memory_side
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
@@ -226,3 +228,28 @@ def test_what_cannot_be_is_refused(tmp_path, session: Opened, backbone: TennsBac
         session(tmp_path / "ana", tmp_path / "c")
     with session(tmp_path / "ana") as talk, pytest.raises(UsageError):
         talk.say("  ")
+
+
+def test_a_question_of_a_transcript_is_not_the_evidence_for_its_own_answer(
+    tmp_path, session: Opened, backbone: TennsBackbone
+):
+    at = datetime.datetime(2026, 5, 4, 9, tzinfo=datetime.UTC)
+    turns = [
+        ("Ana", "We have a dog called Biscuit."),
+        ("Bo", "Congratulations! What breed is Biscuit?"),
+        ("Ana", "He is a beagle."),
+        ("Bo", "The car stands in the garage."),
+    ]
+    with open_memory(tmp_path / "ana", backbone) as memory:
+        told = [Utterance(text, at + datetime.timedelta(minutes=n), who) for n, (who, text) in enumerate(turns)]
+        deposit(memory, chunks(memory, told))
+    with session(tmp_path / "ana", top_k=2) as talk:
+        reply = talk.say("What breed is Biscuit?")
+        texts = [entry.memory.deposit.info.text for entry in reply.evidence if entry.memory is not None]
+        assert texts == ["He is a beagle.", "We have a dog called Biscuit."]
+        assert reply.evidence[0].weight == 1.0
+        talk.forget([3])  # who answered is gone: the question itself still stands behind what tells
+        texts = [
+            entry.memory.deposit.info.text for entry in talk.say("What breed is Biscuit?").evidence if entry.memory
+        ]
+        assert "Congratulations! What breed is Biscuit?" not in texts[:1]

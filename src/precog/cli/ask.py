@@ -67,7 +67,7 @@ def ask(
     threads: options.Threads = None,
     dtype: options.Dtype = None,
     template: options.Template = None,
-    as_json: options.Json = False,
+    as_json: options.JsonLines = False,
 ) -> int:
     """Answer a question from what the model remembers of the documents, with sources.
 

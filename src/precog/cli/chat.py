@@ -15,6 +15,7 @@ from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing
 from precog.memory.place import memory_folder
 from precog.records import ModelChoice
 from precog.session import Reply, Session, SessionOptions
+from precog.session.reply import NOTED
 
 
 def chat(
@@ -35,7 +36,8 @@ def chat(
     remember: Annotated[
         str,
         typer.Option(
-            metavar="statements|all|nothing", help="Which utterances are deposited; statements are all but questions."
+            metavar="statements|all|nothing",
+            help="Which utterances are deposited; statements are all but questions and words such as 'thanks'.",
         ),
     ] = "statements",
     speaker: Annotated[
@@ -52,13 +54,13 @@ def chat(
     threads: options.Threads = None,
     dtype: options.Dtype = None,
     template: options.Template = None,
-    as_json: options.Json = False,
+    as_json: options.JsonLines = False,
 ) -> int:
     """Talk to a memory: what is said is remembered, and answered from what was said before and from a corpus.
 
     A line is an utterance, typed or piped. One that begins with a slash is a command and is not remembered: /help,
-    /list [N] (the last deposits), /forget [N …] (deposits by their numbers, or what was remembered last), /quit. A line
-    that begins with two slashes is said with one.
+    /list [N] (the last deposits), /forget [N …] (deposits by their numbers, or what was remembered last),
+    /supersede OLD NEW (NEW holds instead of OLD), /quit. A line that begins with two slashes is said with one.
     """
     settings = resolve(
         {
@@ -119,7 +121,7 @@ def _show(utterance: str, reply: Reply) -> None:
     if not is_interactive():
         out.print(f"[bold cyan]>[/] {shown(utterance)}")
     out.print(shown(reply.text))
-    if reply.abstained and reply.remembered is not None:
+    if reply.text == NOTED or (reply.abstained and reply.remembered is not None):
         return
     for entry in reply.evidence:
         if entry.memory is not None:

@@ -9,7 +9,9 @@ LISTED = 5
 HELP = {
     "/help": "says what the commands are",
     "/list [N]": f"shows the N deposits that were made last ({LISTED} unless you say)",
-    "/forget [N …]": "forgets the deposits of these numbers; without a number what was remembered last here",
+    "/forget [N …]": "forgets the deposits of these numbers, or what was remembered last here; "
+    "`precog memory forget --proof` proves it, too",
+    "/supersede OLD NEW": "lets the deposit NEW hold instead of OLD, which stays as history",
     "/quit": "ends, as Ctrl-D does",
     "//…": "says a line that begins with a slash",
 }
@@ -48,6 +50,10 @@ def run_command(session: Session, line: str, *, as_json: bool) -> bool:
         _list(session, numbers[0] if numbers else LISTED, as_json)
     elif name == "/forget":
         _forget(session, numbers, as_json)
+    elif name == "/supersede":
+        if len(numbers) != 2:
+            raise UsageError("/supersede takes two numbers", given=line, expected="/supersede OLD NEW")
+        _supersede(session, numbers[0], numbers[1], as_json)
     return name == "/quit"
 
 
@@ -85,3 +91,11 @@ def _forget(session: Session, ids: list[int], as_json: bool) -> None:
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}: {numbers}")
     if report.restored:
         out.print(f"holding again, as nothing newer is left: {', '.join(map(str, report.restored))}")
+
+
+def _supersede(session: Session, old: int, new: int, as_json: bool) -> None:
+    session.supersede(old, new)
+    if as_json:
+        print_json({"command": "/supersede", "superseded": old, "by": new})
+        return
+    out.print(f"{old} is history; {new} holds instead")

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from precog.cli.output import err, print_json, shown
-from precog.cli.streams import lines_of_input
+from precog.cli.streams import check_line, lines_of_input, readable
 from precog.errors import InputError, PrecogError, StorageError
 
 
@@ -46,6 +46,7 @@ def converse(
             continue
         has_come = True
         try:
+            check_line(line)
             if answer(text):
                 break
         except PrecogError as error:
@@ -53,6 +54,6 @@ def converse(
                 raise
             err.print(f"precog: {shown(' '.join(str(error).split()))}")
             if as_json:
-                print_json({noun: text, "error": error.to_json()})
+                print_json({noun: readable(text), "error": error.to_json()})
     if not has_come and not interactive:
         raise InputError(f"there is no {noun} on standard input", expected=f"{noun}s, one a line")

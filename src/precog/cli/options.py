@@ -144,3 +144,4 @@ Seed = Annotated[
     ),
 ]  # as torch and numpy take it
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, as the last line of stdout.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line, for each line that is said.")]

@@ -39,11 +39,13 @@ class Output:
 
     Attributes:
         broken: whether it has failed.
+        committed: what was done that stays done when it fails, for people; "" where nothing was.
     """
 
     def __init__(self, stream: Stream | None) -> None:
         self._stream = stream
         self.broken = stream is None
+        self.committed = ""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -82,7 +84,14 @@ class Output:
         _discard(self._stream)
         if isinstance(error, BrokenPipeError):
             raise error
-        raise StorageError("standard output cannot be written", hint=error.strerror) from error
+        hint = "; ".join(part for part in (error.strerror, self.committed) if part)
+        raise StorageError("standard output cannot be written", hint=hint or None) from error
+
+
+def note_committed(done: str) -> None:
+    """Notes what is done for good, so that whoever cannot be told the rest learns that."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.committed = done
 
 
 class Messages:
@@ -142,7 +151,7 @@ def guarded() -> Iterator[Output]:
 
 
 def lines_of_input() -> Iterator[str]:
-    """The lines of standard input, one as soon as it is there; what is not UTF-8 reads U+FFFD.
+    """The lines of standard input, one as soon as it is there, with what is not UTF-8 apart for `check_line`.
 
     Raises:
         InputError: it is closed or cannot be read.
@@ -150,9 +159,42 @@ def lines_of_input() -> Iterator[str]:
     if sys.stdin is None:
         raise InputError("standard input is closed", expected="questions, one a line")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
+        sys.stdin.reconfigure(errors="surrogateescape")
     try:
         while line := sys.stdin.readline():
             yield line
+    except OSError as error:
+        raise InputError("standard input cannot be read", hint=error.strerror) from error
+
+
+def check_line(line: str) -> None:
+    """Refuses a line of standard input with bytes that are no text.
+
+    Raises:
+        InputError: there are some; the first is named.
+    """
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        at = len(line[: error.start].encode())
+        raise InputError("the line is not UTF-8", given=f"byte {at} of it", expected="text in UTF-8") from error
+
+
+def readable(line: str) -> str:
+    """The same line with U+FFFD for bytes that are no text."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def bytes_of_input() -> bytes:
+    """All of standard input.
+
+    Raises:
+        InputError: it is closed or cannot be read.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input is closed", expected="what is to be read")
+    try:
+        buffer = getattr(sys.stdin, "buffer", None)
+        return sys.stdin.read().encode() if buffer is None else cast(bytes, buffer.read())
     except OSError as error:
         raise InputError("standard input cannot be read", hint=error.strerror) from error

@@ -30,8 +30,11 @@ from precog.evaluate.metrics import bootstrap
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.stemming import stem
 from precog.memory.dial import Dial
+from precog.memory.preceding import Said as Turn
+from precog.memory.preceding import reply_to
 from precog.memory.state_cost import StateCost, chunk_bytes
 from precog.memory.transcript import CATEGORIES, LocomoQuestion
+from precog.session.ranking import DEPTH, answers_first
 from precog.session.spoken import spans_for
 from precog.state.codec import codec_named
 
@@ -94,7 +97,7 @@ def answers_of(
     codec: str,
     on_question: Callable[[int], None] = lambda _done: None,
 ) -> tuple[dict[str, object], list[Asked]]:
-    """Answer questions from the turn that flat hybrid search finds first: from its state, and by reading it.
+    """Answer questions from the turn a chat would, of those that flat hybrid search finds: from its state, and read.
 
     Args:
         data: the file.
@@ -122,7 +125,7 @@ def answers_of(
             )
         conversation = conversations[question.conversation]
         key = encoder.encode_query(question.question)
-        best = conversation.chunks[conversation.search(question.question, key, "hybrid").rows[0]]
+        best = conversation.chunks[_first(conversation, conversation.search(question.question, key, "hybrid").rows)]
         turn, said = best.read_text(), {}
         for kind, reader in readers.items():
             reader.encode([turn])
@@ -132,6 +135,17 @@ def answers_of(
         asked.append(Asked(question, turn, best.utterance.reference in question.evidence, said))
         on_question(done)
     return _report(asked, backbone, settings), asked
+
+
+def _first(conversation: Conversation, rows: Sequence[int]) -> int:
+    """What a chat would answer from: what only asks stands behind what tells."""
+    chunks = conversation.chunks
+
+    def reply(row: int) -> int | None:
+        later = ((number, Turn.of_chunk(chunks[number])) for number in range(row + 1, len(chunks)))
+        return reply_to(Turn.of_chunk(chunks[row]), later)
+
+    return answers_first(rows[:DEPTH], lambda row: chunks[row].utterance.text, reply)[0]
 
 
 def _report(

@@ -6,6 +6,7 @@ It holds what was said, not states: whoever imports it reads the texts with a mo
 import gzip
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from precog.writing import output_file, output_target
 
 FORMAT = "precog-memory"
 VERSION = 1
+_MOST_PARTS = 1_000_000
+_CALENDAR_ENDS = 253402300800.0  # the year 10000, in UTC seconds
 Name = TypeVar("Name", bound=Hashable)
 _TEXTS = ("text", "header", "time", "speaker", "place", "reference")
 
@@ -44,6 +47,10 @@ def _is_number(value: object) -> bool:
         return False
 
 
+def _is_moment(value: object) -> bool:
+    return _is_number(value) and 0 <= cast(float, value) < _CALENDAR_ENDS
+
+
 def _or_null(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or check(value)
 
@@ -51,10 +58,12 @@ def _or_null(check: Callable[[object], bool]) -> Callable[[object], bool]:
 _KEYS: dict[str, Callable[[object], bool]] = {
     **dict.fromkeys(("text", "header"), _is_text),
     **dict.fromkeys(("time", "speaker", "place", "reference"), _or_null(_is_text)),
-    **dict.fromkeys(("id", "part", "num_parts"), _is_count),
-    **dict.fromkeys(("importance", "created_at"), _is_number),
+    **dict.fromkeys(("id", "part"), _is_count),
+    "num_parts": lambda value: _is_count(value) and cast(int, value) <= _MOST_PARTS,
+    "importance": _is_number,
+    "created_at": _is_moment,
     "superseded_by": _or_null(_is_count),
-    "superseded_at": _or_null(_is_number),
+    "superseded_at": _or_null(_is_moment),
 }
 """What every line says of a deposit, and what it may be."""
 
@@ -132,18 +141,27 @@ def read_archive(path: Path) -> list[Entry]:
         InputError: it cannot be read, is no archive, of a newer version, cut short, or a line is wrong.
     """
     try:
-        text = unpacked(read_bytes(path, "archive"), str(path), "archive").decode()
+        text = unpacked(read_bytes(path, "archive"), str(path), "archive").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("the archive is not UTF-8", given=path, hint=f"byte {error.start} of its text") from error
+    if not text.strip():
+        raise InputError("the archive is empty", given=path, expected="a file of `precog memory export`")
     lines = text.split("\n")
     head = _object(lines[0], path, 1)
     if head.get("format") != FORMAT:
         raise InputError("this is no archive of a memory", given=path, expected="a file of `precog memory export`")
-    if head.get("version") != VERSION:
-        raise InputError("the archive has another version", given=head.get("version"), expected=VERSION)
+    version, count = head.get("version"), head.get("deposits")
+    if not _is_count(version) or version != VERSION:
+        raise InputError("the archive has another version", given=json.dumps(version), expected=VERSION)
+    if not _is_count(count):
+        raise InputError("the archive does not say how many deposits it holds", given=json.dumps(count))
+    if lines[-1] and _is_cut(lines[-1]):
+        given = f"{path}, line {len(lines)} ends within a deposit"
+        raise InputError("the archive is cut short", given=given, expected=f"{count} deposits")
     entries = [_entry(_object(line, path, n), path, n) for n, line in enumerate(lines[1:], 2) if line]
-    if len(entries) != head.get("deposits") or lines[-1]:
-        raise InputError("the archive is cut short", given=len(entries), expected=f"{head.get('deposits')} deposits")
+    if len(entries) != count:
+        message = "the archive is cut short" if len(entries) < cast(int, count) else "the archive contradicts itself"
+        raise InputError(message, given=f"{path}, {len(entries)} deposits", expected=f"{count}, as its first line says")
     known = {entry.id for entry in entries}
     if len(known) != len(entries) or not {entry.superseded_by for entry in entries} <= known | {None}:
         raise InputError("the archive contradicts itself", given=path, expected="each id once, and no other named")
@@ -170,6 +188,14 @@ def in_a_circle(entry: Entry, message: str, file: str = "") -> InputError:
     return InputError(message, given=given, expected="something that holds")
 
 
+def _is_cut(line: str) -> bool:
+    try:
+        parsed(line, "")
+    except InputError:
+        return True
+    return False
+
+
 def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
     try:
         value = parsed(line, "")
@@ -178,13 +204,23 @@ def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
         raise InputError("a line of the archive is no JSON object", given=given) from error
     if not isinstance(value, dict):
         raise InputError("a line of the archive is no JSON object", given=f"{path}, line {number}")
+    twice = [key for key, count in Counter(json.loads(line, object_pairs_hook=_names)).items() if count > 1]
+    if twice:
+        given = f"{path}, line {number}: {', '.join(twice)}"
+        raise InputError("a line of the archive says something twice", given=given)
     return value
+
+
+def _names(pairs: list[tuple[str, object]]) -> list[str]:
+    return [name for name, _ in pairs]
 
 
 def _entry(row: Mapping[str, object], path: Path, number: int) -> Entry:
     place = f"{path}, line {number}"
     wrong = [key for key in _KEYS if key not in row or not _KEYS[key](row[key])]
     wrong += sorted(set(row) - set(_KEYS))
+    if not wrong and (row["superseded_by"] is None) != (row["superseded_at"] is None):
+        wrong = ["superseded_by without superseded_at, or the reverse"]
     if not wrong and (cast(int, row["part"]) >= cast(int, row["num_parts"]) or row["superseded_by"] == row["id"]):
         wrong = ["part"] if row["superseded_by"] != row["id"] else ["superseded_by"]
     if wrong:

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 from precog.errors import InputError
 
-_EXAMPLES = "ISO 8601 such as 2023-05-08T13:56:00+02:00 or 2023-05-08, or 1:56 pm on 8 May, 2023"
+_EXAMPLES = "ISO 8601 such as 2023-05-08T13:56:00+02:00 or 2023-05-08, or 1:56 pm on 8 May, 2023, or seconds since 1970"
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -51,7 +51,10 @@ def parse_time(value: str | int | float, *, zone: datetime.tzinfo | None = None)
             time = time.astimezone() if zone is None else time.replace(tzinfo=zone)
         time.astimezone(datetime.UTC)  # at the calendar's ends an offset leads out of it
         return time
-    except (ValueError, OverflowError, OSError, TypeError) as error:
+    except OverflowError as error:
+        message = "the time stamp cannot be read: it is outside the calendar"
+        raise InputError(message, given=_shown(value), expected=f"{_EXAMPLES}, of the years 1 to 9999") from error
+    except (ValueError, OSError, TypeError) as error:
         raise InputError("the time stamp cannot be read", given=_shown(value), expected=_EXAMPLES) from error
 
 
@@ -73,7 +76,7 @@ def elapsed(text: str) -> datetime.timedelta:
 def _shown(value: str | int | float) -> str:
     if isinstance(value, int) and value.bit_length() > 256:
         return "a number of hundreds of digits"
-    return " ".join(str(value).split())[:80]
+    return " ".join(str(value).split())[:80] or '""'
 
 
 def _of_seconds(seconds: float) -> datetime.datetime:

@@ -9,10 +9,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import tee
+from typing import TypeVar
 
 from precog.memory.chunking import MemoryChunk
 from precog.store.memory import Deposit
 
+T = TypeVar("T")
 NEAR = datetime.timedelta(hours=1)
 """What was said later than this after the turn before it begins another conversation.
 
@@ -100,6 +102,23 @@ def followers(deposits: Iterable[Deposit], changed: Sequence[int]) -> Iterator[i
         if is_changed:
             yield deposit.id
         num_before, last = num_now, one
+
+
+def reply_to(asked: Said, later: Iterable[tuple[T, Said]]) -> T | None:
+    """What somebody else says next in the same conversation; None where it ends or the same person goes on.
+
+    Args:
+        asked: a turn, or the last part of one.
+        later: what was said after it, in order, each with what stands for it.
+    """
+    last = asked
+    for found, one in later:
+        if _is_same_turn(last, one):
+            last = one
+            continue
+        is_other = one.speaker is None or one.speaker != asked.speaker
+        return found if is_other and _is_near(last, one) else None
+    return None
 
 
 def _is_same_turn(last: Said, one: Said) -> bool:

@@ -32,8 +32,12 @@ def check_archive(entries: Sequence[Entry], tokenizer: Tokenizer, max_tokens: in
     name_of = {entry.id: uid_of(entry.chunk) for entry in entries}
     history = [(entry, entry.superseded_by) for entry in entries if entry.superseded_by is not None]
     newer = _newer(store) if store is not None and history else {}
+    for entry, by in history:  # what is history here stays so; what says the reverse is refused
+        if newer.get(name_of[by]) == name_of[entry.id]:
+            raise in_a_circle(entry, "the archive contradicts itself, or what is remembered")
+    known = set(newer)
     for entry, by in history:
-        if not supersedes(newer, name_of[entry.id], name_of[by]):
+        if name_of[entry.id] not in known and not supersedes(newer, name_of[entry.id], name_of[by]):
             raise in_a_circle(entry, "the archive contradicts itself, or what is remembered")
 
 
@@ -47,6 +51,9 @@ def _newer(store: MemoryStore) -> dict[bytes, bytes]:
 def import_archive(memory: OpenMemory, entries: Sequence[Entry]) -> Remembered:
     """Deposit what an archive holds, in its order and with its dates; what is known already is a duplicate.
 
+    What is history here already stays superseded by what superseded it here, whatever the archive says: else forgetting
+    the newest of a chain would bring back more than the one before it.
+
     Raises:
         InputError: see `check_archive`; nothing is stored.
         StorageError: the disk is full or refuses; what was acknowledged stays, and importing again goes on.
@@ -55,7 +62,13 @@ def import_archive(memory: OpenMemory, entries: Sequence[Entry]) -> Remembered:
     done = deposit_all(memory, (Telling(entry.chunk, entry.importance, entry.created_at) for entry in entries))
     here = {entry.id: number for entry, number in zip(entries, done.ids, strict=True)}
     with memory.store.batch() as batch:
+        linked = _superseded(memory.store)
         for entry in entries:
-            if entry.superseded_by is not None:
+            if entry.superseded_by is not None and here[entry.id] not in linked:
+                linked.add(here[entry.id])
                 batch.supersede(here[entry.id], here[entry.superseded_by], at=entry.superseded_at or 0.0)
     return done
+
+
+def _superseded(store: MemoryStore) -> set[int]:
+    return {deposit.id for deposit in store.deposits(superseded=True, only_sound=True)}

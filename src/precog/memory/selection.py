@@ -2,19 +2,24 @@
 
 import datetime
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from precog.errors import InputError, UsageError
 from precog.memory.recall import Evidence, Recaller
+from precog.memory.utterance import has_words
 from precog.store.memory import Deposit, MemoryStore
 
 _COMMON = frozenset(
     ["about", "from", "have", "said", "that", "their", "there", "they", "this", "were", "what", "when", "with"]
 )
-LEAST_COSINE = 0.3
-"""Of a query and what it is to forget, where they share no word. The nearest of 300 turns to seven queries that had
-nothing to do with them came to 0.15 to 0.29; "my allergy" and "I am allergic to peanuts" to 0.57."""
+LEAST_COSINE = 0.4
+"""Of a query and what it is to forget, where the words they share do not tell. What has nothing to do with it comes
+to 0.35 at most ("Robert" and "abc"); "my allergy" and "I am allergic to peanuts" to 0.58."""
+_LEAST_SHARED = 2
+_RARE_SHARE, _RARE_COUNT = 0.1, 3
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,9 @@ class Selection:
         if chosen == self.everything:
             expected = "--id, --query, --before, --after or --speaker, or --all alone"
             raise UsageError("what is to be forgotten?", given="both" if chosen else "nothing", expected=expected)
+        if self.after is not None and self.before is not None and self.after >= self.before:
+            given = f"{self.after.isoformat()} to {self.before.isoformat()}"
+            raise UsageError("--after is not before --before", given=given, expected="a time, and a later one")
 
     def find(self, store: MemoryStore, recaller: Recaller) -> list[Deposit]:
         """The deposits, by rising id; damaged ones are left out, see `damaged`.
@@ -55,7 +63,7 @@ class Selection:
         Time and speaker are compared with what the seal of each deposit covers, not with an index of them.
 
         Raises:
-            InputError: an id is not there, or nothing says what the query says.
+            InputError: an id is not there, nothing says what the query says, or nothing fits all conditions.
         """
         wanted: set[int] | None = None
         if self.ids:
@@ -65,10 +73,26 @@ class Selection:
             if missing := sorted(wanted - there):
                 raise InputError("there is no such deposit", given=_listed(missing), hint="see `precog memory list`")
         if self.query is not None:
-            found = _meant(self.query, recaller.recall(self.query, self.top_k).evidence)
+            found = _meant(self.query, recaller.recall(self.query, self.top_k).evidence, store)
             wanted = found if wanted is None else wanted & found
         ids = None if wanted is None else sorted(wanted)
-        return [deposit for deposit in store.deposits(ids=ids, only_sound=True) if self._fits(deposit)]
+        fitting = [deposit for deposit in store.deposits(ids=ids, only_sound=True) if self._fits(deposit)]
+        if not fitting and any(given is not None for given in (self.query, self.after, self.before, self.speaker)):
+            raise self._nothing(store)
+        return fitting
+
+    def _nothing(self, store: MemoryStore) -> InputError:
+        """The refusal where there is nothing to forget: whoever asked meant something."""
+        asked = {"--id": self.ids or None, "--query": self.query, "--speaker": self.speaker}
+        times = {"--after": self.after, "--before": self.before}
+        given = [
+            f"{name} {_listed(value) if isinstance(value, tuple) else value}" for name, value in asked.items() if value
+        ]
+        given += [f"{name} {time.isoformat()}" for name, time in times.items() if time is not None]
+        message = "nothing that is remembered fits"
+        if self.speaker is None:
+            return InputError(message, given=", ".join(given), hint="see `precog memory list`")
+        return InputError(message, given=", ".join(given), expected=f"a speaker that there is: {speakers_of(store)}")
 
     def _fits(self, deposit: Deposit) -> bool:
         said_at = deposit.info.time_utc
@@ -87,10 +111,34 @@ class Selection:
         return store.damaged_ids(sorted(set(self.ids)))
 
 
-def _meant(query: str, evidence: Sequence[Evidence]) -> set[int]:
-    """What is found and bears on the query: the nearest of a memory may have nothing to do with it."""
-    words = _words(query)
-    meant = {e.deposit.id for e in evidence if e.cosine >= LEAST_COSINE or words & _words(e.deposit.info.key_text)}
+def speakers_of(store: MemoryStore) -> str:
+    """Who speaks in a memory, for people: at most ten, by name."""
+    names = sorted({entry.info.speaker for entry in store.deposits(only_sound=True) if entry.info.speaker is not None})
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more or "nobody is noted"
+
+
+def _meant(query: str, evidence: Sequence[Evidence], store: MemoryStore) -> set[int]:
+    """What is found and bears on the query: the nearest of a memory may have nothing to do with it.
+
+    It is near enough, or shares all words of the query that carry meaning, or several that are rare in this memory.
+    What has no words, query or text, says nothing.
+    """
+    words = _words(query) or _all_words(query)
+    said = {entry.deposit.id: _all_words(entry.deposit.info.key_text) for entry in evidence}
+    shared = set[str]().union(*(words & own for own in said.values()))
+    rare = _rare(shared, store) if len(shared) >= _LEAST_SHARED else set()
+    meant = {
+        entry.deposit.id
+        for entry in evidence
+        if words
+        and has_words(entry.deposit.info.text)
+        and (
+            entry.cosine >= LEAST_COSINE
+            or words <= said[entry.deposit.id]
+            or len(rare & said[entry.deposit.id]) >= _LEAST_SHARED
+        )
+    }
     if evidence and not meant:
         nearest = evidence[0]
         raise InputError(
@@ -104,7 +152,21 @@ def _meant(query: str, evidence: Sequence[Evidence]) -> set[int]:
 
 def _words(text: str) -> set[str]:
     """Those that carry meaning, roughly: of four letters or more, without the commonest."""
-    return {word for word in re.findall(r"\w+", text.casefold()) if len(word) >= 4} - _COMMON
+    return {word for word in _all_words(text) if len(word) >= 4} - _COMMON
+
+
+def _all_words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
+
+
+def _rare(words: set[str], store: MemoryStore) -> set[str]:
+    """Those that few deposits have: the name of who speaks is in most."""
+    counts: Counter[str] = Counter()
+    total = 0
+    for deposit in store.deposits(superseded=False, only_sound=True):
+        counts.update(words & _all_words(deposit.info.key_text))
+        total += 1
+    return {word for word in words if counts[word] <= max(_RARE_COUNT, _RARE_SHARE * total)}
 
 
 def _listed(ids: Sequence[int]) -> str:

@@ -80,7 +80,13 @@ class ModelChoice:
         if choice.name is None and choice.loaded is None:
             try:
                 found = find_model(made_by)
-            except ModelError:
-                found = find_model()
+            except ModelError as gone:
+                try:
+                    found = find_model()
+                except ModelError as error:
+                    hint = "bring it back, or choose one with --model"
+                    raise ModelError(
+                        "the model that this was made with is gone", given=made_by, expected=gone.expected, hint=hint
+                    ) from error
             choice = replace(choice, name=str(found))
         return choice.load(encode_mode)

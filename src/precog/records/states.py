@@ -1,5 +1,7 @@
 """Records ▸ states of the model that made them, and back."""
 
+from pathlib import Path
+
 from precog.backbones.protocol import Backbone
 from precog.errors import ForeignStateError
 from precog.records.form import RecordForm
@@ -24,9 +26,14 @@ def check_backbone(what: str, made_by: bytes, name: str, backbone: Backbone, hin
         raise ForeignStateError(
             f"this {what} was made by another model, tokenizer, config or template",
             given=titled(backbone.card.name, backbone.fingerprint),
-            expected=titled(name, made_by.hex()),
+            expected=titled(name, made_by.hex()) + ("" if _is_there(name) else ", whose folder is gone"),
             hint=hint,
         )
+
+
+def _is_there(name: str) -> bool:
+    """Whether the path that a folder notes for its model is still one; a mere name is looked up elsewhere."""
+    return not Path(name).is_absolute() or Path(name).exists()
 
 
 class StateReader:

@@ -35,10 +35,12 @@ from precog.memory.domains import read_seeds
 from precog.memory.forget import Forgotten, forget
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of
 from precog.memory.opened import OpenMemory, check_model, first_settings
+from precog.memory.preceding import Said, reply_to
 from precog.memory.prototypes import Prototypes, from_seeds
 from precog.memory.recall import Evidence, Recalled, Recaller, refresh_index
 from precog.memory.selection import Selection
 from precog.memory.settings import MemorySettings
+from precog.memory.supersede import supersede
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice, StateReader
 from precog.state import State
@@ -158,6 +160,17 @@ class MemorySide:
         self._damage += recalled.damage
         return recalled
 
+    def reply_to(self, asked: Evidence, key: Float32[np.ndarray, " E"]) -> Evidence | None:
+        """What somebody else said next after a deposit, and holds; compared with the key of the question."""
+        store, number = self._store, asked.deposit.id
+        assert store is not None
+        later = store.deposits(from_id=number + 1, superseded=False, only_sound=True)
+        found = reply_to(Said.of_deposit(asked.deposit), ((deposit, Said.of_deposit(deposit)) for deposit in later))
+        if found is None:
+            return None
+        cosines = [float((entry.keys @ key).max()) for entry in store.iter_keys([found.id], only_sound=True)]
+        return Evidence(found, asked.score, cosines[0] if cosines else asked.cosine)
+
     def state(self, evidence: Evidence) -> tuple[State, Source]:
         """The state after a deposit, and the tokens it has read."""
         assert self._store is not None
@@ -219,6 +232,20 @@ class MemorySide:
             done = forget(memory, found, proof=False)
         self._last = tuple(number for number in self._last if number not in done.ids)
         return done
+
+    def supersede(self, old: int, new: int) -> None:
+        """Lets one deposit hold instead of another.
+
+        Raises:
+            InputError: see `precog.memory.supersede`; or nothing is remembered yet.
+            BusyError: another process went on writing.
+            StorageError: the disk refuses.
+        """
+        if self._store is None:
+            raise InputError("there is no such deposit", given=old, hint="nothing is remembered yet")
+        with self._opened_to_write() as memory:
+            supersede(memory.store, old, new)
+        self._has_remembered = True
 
     def _opened_to_write(self) -> OpenMemory:
         if self._store is None:

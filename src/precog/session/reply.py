@@ -9,6 +9,7 @@ from precog.memory.recall import Evidence
 
 NOTHING = "nothing that was said or stored answers this"
 REMEMBERED = "remembered"
+NOTED = "there is nothing in it to remember"
 
 
 @dataclass(frozen=True)

@@ -30,15 +30,16 @@ from precog.errors import EncoderError, UsageError
 from precog.memory.consolidate import semantic_state
 from precog.memory.domains import OTHERS
 from precog.memory.forget import Forgotten
+from precog.memory.recall import Evidence
 from precog.records import ModelChoice
 from precog.session.memory_side import MemorySide
-from precog.session.ranking import DEPTH, joint_order
-from precog.session.reply import NOTHING, REMEMBERED, Reply, SessionEvidence, Start
+from precog.session.ranking import DEPTH, answers_first, joint_order
+from precog.session.reply import NOTED, NOTHING, REMEMBERED, Reply, SessionEvidence, Start
 from precog.session.spoken import spans_for
 from precog.state import State
 from precog.store import CorpusStore
 from precog.store.memory import Deposit, Group, MemoryFolder, Semantic
-from precog.text.question import check_question, is_question
+from precog.text.question import check_question, is_filler, is_question
 
 REMEMBER = ("statements", "all", "nothing")
 
@@ -55,7 +56,7 @@ class SessionOptions:
         min_confidence: below it there is no answer; None for the model's own.
         always_answer: answer whatever the confidence.
         remember: which utterances are deposited: ``statements`` (all but questions, which would come back as evidence
-            for themselves), ``all`` or ``nothing``.
+            for themselves, and words such as "thanks"), ``all`` or ``nothing``.
         speaker: who the user is, in the deposits' headers.
     """
 
@@ -80,7 +81,9 @@ class SessionOptions:
 
     def is_remembered(self, utterance: str) -> bool:
         """Whether an utterance is deposited."""
-        return self.remember == "all" or (self.remember == "statements" and not is_question(utterance))
+        if self.remember == "statements":
+            return not (is_question(utterance) or is_filler(utterance))
+        return self.remember == "all"
 
     def is_answered(self, utterance: str) -> bool:
         """Whether an utterance wants an answer: what only tells something is remembered, and that is all."""
@@ -125,9 +128,10 @@ class Session:
         self.options = options or SessionOptions()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="corpus")
         self._searcher: Searcher | None = None
-        if corpus is not None and encoder is None and not MemoryFolder(folder).exists:
-            with CorpusStore.open(corpus) as store:  # a memory that is to be searched with it has the same keys
-                encoder = settings_of(store).encoder or None
+        if corpus is not None:
+            with CorpusStore.open(corpus) as store:  # that it is not there is told before a model is loaded
+                if encoder is None and not MemoryFolder(folder).exists:
+                    encoder = settings_of(store).encoder or None  # a memory searched with it has the same keys
         self.memory = MemorySide(folder, model, encoder)
         try:
             self.backbone, self._encoder = self.memory.backbone, self.memory.encoder
@@ -216,7 +220,8 @@ class Session:
             if self.options.is_answered(utterance):
                 reply = self._answer(utterance, found, timings)
             else:
-                reply = Reply(REMEMBERED, tuple(found), "none", False, 0.0, 0.0, True, None, 0, timings)
+                said = REMEMBERED if self.options.is_remembered(utterance) else NOTED
+                reply = Reply(said, tuple(found), "none", False, 0.0, 0.0, True, None, 0, timings)
             remembered = None
             if self.options.is_remembered(utterance):
                 at = at or datetime.datetime.now().astimezone()
@@ -239,6 +244,18 @@ class Session:
         with self.memory.turn():
             return self.memory.forget(ids)
 
+    def supersede(self, old: int, new: int) -> None:
+        """Let one deposit hold instead of another, which is kept as history.
+
+        Raises:
+            InputError: one of them is not there, or the old one is history already.
+            CorpusError: the memory was purged or replaced meanwhile.
+            BusyError: another process went on writing.
+            StorageError: the disk refuses.
+        """
+        with self.memory.turn():
+            self.memory.supersede(old, new)
+
     def newest(self, count: int) -> list[Deposit]:
         """The deposits that were made last, at most so many, the newest of them last.
 
@@ -251,14 +268,23 @@ class Session:
     def _search(self, utterance: str, key: Float32[np.ndarray, " E"]) -> list[SessionEvidence]:
         top_k = self.options.top_k
         if self._searcher is None:
-            recalled = self.memory.recall(utterance, top_k, key)
-            return [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
-        depth = max(top_k, DEPTH)
-        chunks = self._pool.submit(self._searcher.search, utterance, depth, key=key)
-        recalled = self.memory.recall(utterance, depth, key)
-        said = [SessionEvidence(entry.cosine, memory=entry) for entry in recalled.evidence]
+            return self._said(utterance, key)[:top_k]
+        chunks = self._pool.submit(self._searcher.search, utterance, max(top_k, DEPTH), key=key)
+        said = self._said(utterance, key)
         stored = [SessionEvidence(entry.hit.dense, corpus=entry) for entry in chunks.result().found]
         return joint_order([said, stored])[:top_k]
+
+    def _said(self, utterance: str, key: Float32[np.ndarray, " E"]) -> list[SessionEvidence]:
+        """What the memory has, at least `DEPTH` of it: what only asks makes room for what tells."""
+        found = self.memory.recall(utterance, max(self.options.top_k, DEPTH), key).evidence
+        deposits = {entry.deposit.id: entry for entry in found}
+
+        def reply_to(asked: Evidence) -> Evidence | None:
+            reply = self.memory.reply_to(asked, key)
+            return None if reply is None else deposits.get(reply.deposit.id, reply)
+
+        told = answers_first(found, lambda entry: entry.deposit.info.text, reply_to)
+        return [SessionEvidence(entry.cosine, memory=entry) for entry in told]
 
     def _answer(self, utterance: str, found: list[SessionEvidence], timings: Timings) -> Reply:
         if not found:

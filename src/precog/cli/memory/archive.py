@@ -8,6 +8,7 @@ import typer
 from precog.cli import options
 from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import counted, out, print_json, shown
+from precog.cli.streams import note_committed
 from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
@@ -67,10 +68,13 @@ def load(
         before_making=lambda tokenizer, made: check_archive(entries, tokenizer, made.chunk_tokens, None),
     ) as memory:
         done = import_archive(memory, entries)
+        note_committed("what the file holds is remembered all the same")
         tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
+        known = sorted(set(done.ids)) if as_json else []
+        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=known, only_sound=True)}
     if as_json:
-        print_json(done.to_json())
+        print_json({**done.to_json(), "groups": [list(routed.get(number, ())) for number in done.ids]})
         return 0
     new = len(done.ids) - done.num_duplicates
     out.print(f"[bold]remembered[/] {counted(new, 'deposit')}, {done.num_duplicates} known already")

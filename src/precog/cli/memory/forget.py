@@ -8,6 +8,7 @@ from precog.cli import options
 from precog.cli.memory.notes import tell
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Counting
+from precog.cli.streams import note_committed
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.moment import parse_time
@@ -17,6 +18,7 @@ from precog.memory.selection import Selection
 from precog.store.memory import STATES_ANEW
 
 _MOST_NAMED = 10
+_MOST_CHARS = 60
 
 
 def forget(
@@ -74,6 +76,7 @@ def forget(
         with Counting("searching") as bar:
             damaged = selection.damaged(memory.store)
             report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
+    note_committed(f"{counted(len(report.ids), 'deposit')} forgotten all the same")
     for name in report.index_left:
         err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
     if report.unerased:
@@ -87,6 +90,10 @@ def forget(
         print_json(report.to_json())
         return status
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}")
+    for deposit in chosen[:_MOST_NAMED]:
+        out.print(f"  {deposit.id}  {shown(' '.join(deposit.info.text.split())[:_MOST_CHARS])}")
+    if len(chosen) > _MOST_NAMED:
+        out.print(f"  and {len(chosen) - _MOST_NAMED} more")
     for group in report.rebuilt:
         out.print(f"rebuilt {shown(' ▸ '.join(group))}")
     for name in report.dropped:

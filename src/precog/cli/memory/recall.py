@@ -30,7 +30,11 @@ def recall(
     encoder: options.Encoder = None,
     as_json: options.Json = False,
 ) -> int:
-    """Find what was said, by meaning and by words; no model is needed."""
+    """Find what was said, by meaning and by words; no model is needed.
+
+    The best come first; the number beside each joins how near its meaning is and how well its words fit, relative to
+    the best of this search: 1 at most, and no measure of how sure an answer would be.
+    """
     chosen = resolve({"encoder": encoder})
     with MemoryStore.open(existing_folder(chosen.home, user)) as store:
         settings = settings_of(store)
@@ -47,5 +51,8 @@ def recall(
             f"[bold]{entry.deposit.id}[/]  {entry.score:.2f}  {shown(who)}  [dim]{shown(' ▸ '.join(info.group))}[/]"
         )
         out.print(f"    {shown(info.text)}")
+    if not found.evidence:
+        out.print("nothing is remembered that holds")
+        return 0
     out.print(f"[dim]{found.fraction_searched:.0%} of the memory searched[/]")
     return 0

@@ -11,8 +11,9 @@ from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
 from precog.memory.damage import damage_of
-from precog.memory.made_with import settings_of
+from precog.memory.made_with import prototypes_of, settings_of
 from precog.memory.place import existing_folder
+from precog.memory.selection import speakers_of
 from precog.store.memory import Deposit, MemoryStore
 
 
@@ -37,6 +38,10 @@ def listing(
             entry for entry in sound if domain in (None, entry.info.domain) and speaker in (None, entry.info.speaker)
         ]
         damage = damage_of(store)
+        names = ""
+        if not found and not damage:
+            _refuse_unknown(store, domain)
+            names = speakers_of(store)
     tell(damage)
     shown_ones = found[-limit:]
     if as_json:
@@ -45,9 +50,20 @@ def listing(
         return 0
     for deposit in shown_ones:
         out.print(line_of(deposit))
+    if not found:
+        fitting = "that is remembered fits" if domain is not None or speaker is not None else "is remembered"
+        who = f"; speakers: {shown(names)}" if speaker is not None and names else ""
+        out.print(f"[dim]nothing {fitting}{who}[/]")
     if len(found) > len(shown_ones):
         out.print(f"[dim]the last {len(shown_ones)} of {len(found)}; --limit shows more[/]")
     return 0
+
+
+def _refuse_unknown(store: MemoryStore, domain: str | None) -> None:
+    """Refuses a domain that the memory does not have."""
+    domains = sorted({*prototypes_of(store).domains, *(group.domain for group in store.subclusters())})
+    if domain is not None and domain not in domains:
+        raise InputError("there is no such domain", given=domain or '""', expected=", ".join(domains))
 
 
 def show(
@@ -65,8 +81,33 @@ def show(
         print_json(row)
         return 0
     for key, value in row.items():
-        out.print(f"[bold]{key}[/]  {shown(str(value))}")
+        out.print(f"[bold]{_NAMES[key]}[/]  {shown(_in_words(value))}")
     return 0
+
+
+_NAMES = {
+    "id": "number",
+    "text": "text",
+    "time": "said at",
+    "speaker": "speaker",
+    "place": "place",
+    "domain": "domain",
+    "subcluster": "sub-cluster",
+    "probability": "share of the sub-cluster in its route",
+    "num_tokens": "tokens read, header and text",
+    "num_states": "states kept",
+    "superseded_by": "superseded by",
+    "header": "header, which the model reads before the text",
+    "positions": "tokens after which states are kept",
+}
+
+
+def _in_words(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none: they have expired"
+    return f"{value:.2f}" if isinstance(value, float) else str(value).strip()
 
 
 def stats(user: options.User, as_json: options.Json = False) -> int:

@@ -1,6 +1,5 @@
 """``precog memory supersede``: something newer holds; the old stays as history."""
 
-import time
 from typing import Annotated
 
 import typer
@@ -8,12 +7,13 @@ import typer
 from precog.cli import options
 from precog.cli.memory.notes import tell, tell_lines
 from precog.cli.output import out, print_json
+from precog.cli.streams import note_committed
 from precog.config import resolve
-from precog.errors import InputError
 from precog.memory.damage import damage_of_segments
 from precog.memory.made_with import settings_of
 from precog.memory.place import existing_folder
 from precog.memory.recall import refreshed_or_why
+from precog.memory.supersede import supersede as supersede_deposit
 from precog.store.memory import MemoryStore
 
 
@@ -27,13 +27,8 @@ def supersede(
     with MemoryStore.open(
         existing_folder(resolve({}).home, user), write=True, wait_sec=30.0, allow_damaged=True
     ) as store:
-        for number in (old, new):
-            if store.deposit(number) is None:
-                raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
-        if old == new:
-            raise InputError("a deposit cannot hold instead of itself", given=old, expected="two deposits")
-        with store.batch() as batch:
-            batch.supersede(old, new, at=time.time())
+        supersede_deposit(store, old, new)
+        note_committed(f"{new} holds instead of {old} all the same")
         tell_lines(refreshed_or_why(store, settings_of(store).encoder_fingerprint))
         tell(damage_of_segments(store.damage))
     if as_json:

@@ -57,7 +57,7 @@ def locomo_questions(path: str | Path) -> tuple[LocomoQuestion, ...]:
         InputError: the file cannot be read, or a question of it; it is named.
     """
     path = Path(path)
-    text, _ = text_of(read_bytes(path), str(path))
+    text = text_of(read_bytes(path), str(path)).text
     questions: list[LocomoQuestion] = []
     counts: dict[str, int] = {}
     try:

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
@@ -45,8 +46,23 @@ def unpacked(data: bytes, name: str, what: str = "transcript") -> bytes:
         raise InputError(f"the compressed {what} is damaged", given=name, hint=str(error)) from error
 
 
-def text_of(data: bytes, name: str) -> tuple[str, int]:
-    """The text of a file with LF line ends, and the number of places that could not be decoded.
+@dataclass(frozen=True)
+class Opened:
+    """The text of a file.
+
+    Attributes:
+        text: with LF line ends.
+        num_undecoded: places that could not be decoded, and that read U+FFFD.
+        notes: one line for people about what is not as it stands in the file.
+    """
+
+    text: str
+    num_undecoded: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def text_of(data: bytes, name: str) -> Opened:
+    """The text of a file, and what of its bytes was not read as UTF-8.
 
     Args:
         data: all bytes; gzip, xz and zstd are unpacked, whatever the name says.
@@ -62,10 +78,36 @@ def text_of(data: bytes, name: str) -> tuple[str, int]:
         encoding, _ = detect_encoding(_facts(data))
     except DocumentError as error:
         raise InputError("the transcript is binary data, not text", given=name) from error
+    fault = _fault(data, "utf-8")
+    if fault is not None and not encoding.startswith("utf") and _is_rather_utf8(data):
+        encoding = "utf-8"
     text = data.decode(encoding, "replace")
     num_undecoded = text.count("\ufffd") - (data.count(b"\xef\xbf\xbd") if encoding.startswith("utf-8") else 0)
+    notes = []
+    if fault is not None and not encoding.startswith("utf"):
+        notes.append(f"byte {fault} is not UTF-8: all of the file is read as {encoding}")
+    if num_undecoded > 0:
+        places = "1 undecodable place" if num_undecoded == 1 else f"{num_undecoded} undecodable places"
+        first = "at" if num_undecoded == 1 else "the first at"
+        notes.append(f"{places} read as U+FFFD, {first} byte {_fault(data, encoding)}")
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    return text, max(0, num_undecoded)
+    return Opened(text, max(0, num_undecoded), tuple(notes))
+
+
+def _fault(data: bytes, encoding: str) -> int | None:
+    """The first byte that an encoding does not have there."""
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
+def _is_rather_utf8(data: bytes) -> bool:
+    """Whether more of what is not ASCII reads as UTF-8 than does not: then a few bytes are damaged, and no others."""
+    text = data.decode("utf-8", "replace")
+    num_bad = text.count("\ufffd")
+    return sum(char >= "\x80" for char in text) - num_bad >= num_bad
 
 
 def _facts(data: bytes) -> RawFacts:

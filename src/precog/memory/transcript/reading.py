@@ -56,11 +56,11 @@ def transcript_of(
     begins: datetime.datetime | None = None,
 ) -> Transcript:
     """The same of the bytes of a file, such as standard input; see `read_transcript`."""
-    text, num_undecoded = text_of(data, name)
+    opened = text_of(data, name)
     collector = Collector(Path(name).name or name)
     try:
-        format_name = _read(text, collector, zone, day_first, begins)
-        return collector.transcript(format_name, num_undecoded)
+        format_name = _read(opened.text, collector, zone, day_first, begins)
+        return collector.transcript(format_name, opened)
     except InputError as error:
         raise _named(error, name) from error
 

@@ -44,6 +44,8 @@ def _read(value: object, where: str, collector: Collector, zone: datetime.tzinfo
         return "jsonl"
     if not isinstance(value, dict):
         raise InputError("neither a turn nor a conversation", given=repr(value)[:80], expected="an object")
+    if value.get("format") == "precog-memory":
+        raise InputError("this is the export of a memory, no transcript", hint="precog memory import FILE --user U")
     if is_sample(value):
         read_sample(value, collector, zone)
         return "locomo"

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from precog.errors import InputError
-from precog.memory.utterance import Utterance, clean
+from precog.memory.transcript.opening import Opened
+from precog.memory.utterance import Utterance, clean, has_half_pairs, has_words
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,20 @@ class Transcript:
         format: a key of `reading.FORMATS`.
         sessions: in the file's order.
         num_skipped: turns without words, which were passed over.
+        num_notices: what a program says itself, such as "<Media omitted>", passed over, too.
         num_undecoded: places that the file's encoding could not decode, and that read U+FFFD.
+        num_broken: turns with half surrogate pairs, which JSON can spell and which read U+FFFD.
+        said_of_bytes: one line for people about each thing that is not as its bytes stand in the file.
     """
 
     name: str
     format: str
     sessions: tuple[Session, ...]
     num_skipped: int = 0
+    num_notices: int = 0
     num_undecoded: int = 0
+    num_broken: int = 0
+    said_of_bytes: tuple[str, ...] = ()
 
     @property
     def utterances(self) -> Iterator[Utterance]:
@@ -76,9 +83,11 @@ class Transcript:
         notes = []
         if self.num_skipped:
             notes.append(f"{self.num_skipped} turn{'s' * (self.num_skipped > 1)} without words skipped")
-        if self.num_undecoded:
-            notes.append(f"{self.num_undecoded} undecodable place{'s' * (self.num_undecoded > 1)} read as U+FFFD")
-        return tuple(notes)
+        if self.num_notices:
+            notes.append(f"{self.num_notices} notice{'s' * (self.num_notices > 1)} of the program passed over")
+        if self.num_broken:
+            notes.append(f"half surrogate pairs read as U+FFFD in {self.num_broken} turn{'s' * (self.num_broken > 1)}")
+        return (*notes, *self.said_of_bytes)
 
 
 class Collector:
@@ -93,6 +102,8 @@ class Collector:
         self._sessions: dict[tuple[str, str], list[Utterance]] = {}
         self._names: Counter[str] = Counter()
         self._num_skipped = 0
+        self._num_notices = 0
+        self._num_broken = 0
 
     def name_apart(self, conversation: str | None) -> str | None:
         """The name of a conversation that stands in the file as a whole: a second "New chat" is "New chat (2)"."""
@@ -106,6 +117,10 @@ class Collector:
         """Count a turn without words."""
         self._num_skipped += 1
 
+    def skip_notice(self) -> None:
+        """Count what nobody said: a notice of the program."""
+        self._num_notices += 1
+
     def add(
         self,
         text: str,
@@ -118,13 +133,15 @@ class Collector:
         session: str | None = None,
     ) -> None:
         """Take a turn, or count it where it has no words."""
-        if not clean(text).strip():
+        if not has_words(text):
             self.skip()
             return
+        said = (text, speaker, place, reference, conversation, session)
+        self._num_broken += any(name is not None and has_half_pairs(name) for name in said)
         names = (clean(conversation or "").strip() or self._name, clean(session or "").strip())
         self._sessions.setdefault(names, []).append(Utterance(text, time, speaker, place, reference))
 
-    def transcript(self, format_name: str, num_undecoded: int = 0) -> Transcript:
+    def transcript(self, format_name: str, opened: Opened) -> Transcript:
         """What was gathered.
 
         Raises:
@@ -133,4 +150,13 @@ class Collector:
         if not self._sessions:
             raise InputError("there is no turn with words in it", given=self._name)
         sessions = tuple(Session(*names, tuple(turns)) for names, turns in self._sessions.items())
-        return Transcript(self._name, format_name, sessions, self._num_skipped, num_undecoded)
+        return Transcript(
+            self._name,
+            format_name,
+            sessions,
+            self._num_skipped,
+            self._num_notices,
+            opened.num_undecoded,
+            self._num_broken,
+            opened.notes,
+        )

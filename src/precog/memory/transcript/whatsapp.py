@@ -18,6 +18,13 @@ _LINES = [  # of the two kinds of phone, which differ in how they set the time a
 ]
 _NAMED = re.compile(r"[\u200e\u200f]*([^\s:][^\n:]{0,59}?):(?:\s+|$)(.*)", re.DOTALL)
 
+# what a phone writes in the place of media: "<Media omitted>" in any language, or marked by U+200E; and English without
+_OF_PROGRAM = re.compile(
+    r"\u200e.*|[\u200e\u200f]*<[^<>]{3,60}>|(image|video|audio|sticker|gif|document|contact card) omitted|"
+    r".{1,120} \(file attached\)|(this message was|you) deleted( this message)?\.?",
+    re.IGNORECASE,
+)
+
 
 class _Turn(NamedTuple):
     line: int
@@ -34,7 +41,9 @@ def is_whatsapp(lines: Sequence[str]) -> bool:
 def read_whatsapp(
     lines: Sequence[str], collector: Collector, zone: datetime.tzinfo | None, day_first: bool | None
 ) -> None:
-    """Takes the turns; a line without date belongs to the turn before it. Notices of the program have no speaker.
+    """Takes the turns; a line without date belongs to the turn before it.
+
+    What the program says itself is passed over and counted: notices, which nobody speaks, and what stands for media.
 
     Raises:
         InputError: a date does not exist, or the dates of the file can be read in two ways.
@@ -58,7 +67,13 @@ def read_whatsapp(
         except (ValueError, OverflowError, OSError) as error:
             raise InputError(f"line {turn.line}: there is no such date and time", given=naive.isoformat()) from error
         named = _NAMED.fullmatch(turn.text)
-        collector.add(named[2] if named else turn.text, time, named[1] if named else None)
+        text = (
+            "" if named is None else "\n".join(line for line in named[2].split("\n") if not _OF_PROGRAM.fullmatch(line))
+        )
+        if named is None or (named[2].strip() and not text.strip()):
+            collector.skip_notice()
+        else:
+            collector.add(text, time, named[1])
 
 
 def _matched(line: str) -> re.Match[str] | None:
