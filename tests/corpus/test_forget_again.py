@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -153,3 +154,22 @@ def test_index_files_of_another_corpus_are_not_used(
         _, problem = corpus_module.HybridIndex.open(store.folder, source)
         assert problem is not None
         assert "belongs to something else" in str(problem)
+
+
+def test_index_files_of_a_copy_that_went_its_own_way_are_not_used(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    shutil.copytree(corpus, tmp_path / "twin")
+    write(tmp_path / "one", "b.txt", numbered(300, 8))
+    write(tmp_path / "two", "b.txt", numbered(400, 8))
+    run(corpus, tmp_path / "one", backbone, encoder)
+    run(tmp_path / "twin", tmp_path / "two", backbone, encoder)
+    for path in corpus.rglob("*.index"):
+        shutil.copy(tmp_path / "twin/000001" / path.name, path)
+    with CorpusStore.open(corpus, write=True) as store:
+        source = corpus_module.index_source(store, encoder.fingerprint)
+        index, problem = corpus_module.HybridIndex.open(store.folder, source)
+        assert "another state of the catalogue" in str(problem)
+        (best, *_) = index.search("Paragraph 303 port 2121", None, 1, retrieval="bm25")
+        assert "Paragraph 303 " in store.chunks([best.chunk_id])[best.chunk_id].info.text
+        assert index.search("Paragraph 403", None, 1, retrieval="bm25")[0].lexical < best.lexical

@@ -106,7 +106,7 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
         return (deposit.id for deposit in current(None))
 
     tag = f"{encoder_fingerprint} {store.memory_id} {_WORDS}"
-    return IndexSource(ids, keys, texts, store.generation, tag, store.key_dim, changed_by)
+    return IndexSource(ids, keys, texts, store.generation, tag, store.key_dim, changed_by, store.commit_of)
 
 
 def _start(store: MemoryStore, wanted: Sequence[int] | None) -> int:

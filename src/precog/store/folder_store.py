@@ -354,7 +354,7 @@ class FolderStore(FolderReader):
                 catalogue.set_meta(key, value)
             catalogue.seal_settings()
             catalogue.set_meta("next_segment", "0")
-            catalogue.set_meta("generation", "0")
+            catalogue.begin_generations()
         with guarded(folder):
             sync_folder(folder)
         return catalogue
