@@ -15,7 +15,7 @@ from jaxtyping import Float32
 from precog.encoders import Encoder
 from precog.errors import PrecogError, UsageError
 from precog.index import HybridIndex, IndexSource, SearchHit
-from precog.memory.damage import SOUND, Damage, miscounts
+from precog.memory.damage import SOUND, Damage, lost_of, miscounts
 from precog.memory.preceding import followers, part_of, word_texts
 from precog.memory.probing import Groups
 from precog.store.memory import Deposit, Group, MemoryStore
@@ -145,7 +145,7 @@ def _not_searched(store: MemoryStore, index: HybridIndex) -> Damage:
     unkeyed = set(np.setdiff1d(hold, index.dense.chunk_ids).tolist()) - damaged
     # what was deposited since the index was made of it is not in it either
     unkeyed -= {entry.deposit_id for entry in store.iter_keys(sorted(unkeyed), only_sound=True)}
-    return Damage(tuple(sorted(damaged)), tuple(sorted(unkeyed)), others=miscounts(store))
+    return Damage(tuple(sorted(damaged)), tuple(sorted(unkeyed)), others=miscounts(store)) + lost_of(store)
 
 
 class Recaller:

@@ -57,6 +57,22 @@ def guarded(path: Path | str, remedy: str = CATALOGUE_ANEW) -> Iterator[None]:
 
 
 @contextmanager
+def acknowledged(done: str, then: str) -> Iterator[None]:
+    """Raises an error of a block that comes after a commit as one that says what stands already, and how to go on.
+
+    Args:
+        done: what is done, and what is not.
+        then: what to type.
+    """
+    try:
+        yield
+    except (StorageError, CorpusError) as error:
+        first = "close the other programs that read it, then " if isinstance(error, BusyError) else ""
+        first = "free some space or see to the disk, then " if isinstance(error, StorageError) else first
+        raise type(error)(f"{done}: {error.message}", given=error.given, hint=f"{first}{then}") from error
+
+
+@contextmanager
 def looking(path: Path | str, what: str = "corpus") -> Iterator[None]:
     """Raises an OSError of a block that only looks, say at a folder that may not be entered, as a CorpusError."""
     try:
