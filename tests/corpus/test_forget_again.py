@@ -14,7 +14,7 @@ from precog.corpus import corpus as corpus_module
 from precog.corpus import forget as forget_module
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.corpus.forget import forget_document
-from precog.errors import BusyError, InputError
+from precog.errors import BusyError, InputError, StorageError
 from precog.store import CorpusStore
 from precog.store.catalogue import Catalogue
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -173,3 +173,18 @@ def test_index_files_of_a_copy_that_went_its_own_way_are_not_used(
         (best, *_) = index.search("Paragraph 303 port 2121", None, 1, retrieval="bm25")
         assert "Paragraph 303 " in store.chunks([best.chunk_id])[best.chunk_id].info.text
         assert index.search("Paragraph 403", None, 1, retrieval="bm25")[0].lexical < best.lexical
+
+
+@pytest.mark.parametrize("point", ["refresh_index", "search_folder"])
+def test_a_disk_that_refuses_after_the_commit_is_told_as_that(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forget_module, point, full)
+        with pytest.raises(StorageError, match=r"^it is forgotten.*, but not yet .*: the disk is full; .*again") as told:
+            forget_document(corpus, "secret.txt", load_mistral_tokenizer())
+    assert ("searched for" in str(told.value)) == (point == "search_folder")
+    assert forget_document(corpus, "secret.txt", load_mistral_tokenizer()).hits == 0

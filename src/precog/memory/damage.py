@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from precog.errors import DamagedCorpusError
 from precog.memory.domains import OTHERS
 from precog.store.memory import FORGET, KEYS_ANEW, PROTOTYPES_ANEW, STATES_ANEW, Deposit, MemoryStore
 
@@ -111,7 +112,10 @@ def lost_prototypes(store: MemoryStore) -> tuple[str, ...]:
 
 def unfinished(store: MemoryStore) -> tuple[str, ...]:
     """Deposits that are forgotten, and of which something may still be on the disk, a line."""
-    ids = sorted(store.unfinished())
+    try:
+        ids = sorted(store.unfinished())
+    except DamagedCorpusError as error:
+        return (str(error),)
     return (f"forgotten, but not known to be overwritten: {_named(ids)}; {finish_forgetting(ids)}",) if ids else ()
 
 

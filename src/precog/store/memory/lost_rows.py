@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from precog.errors import DamagedCorpusError
 from precog.store.database import Database
 from precog.store.memory.rows import Group
+from precog.store.memory.tables import STATES_ANEW
 from precog.store.unit import FORGETTING
 
 _NAMING = (
@@ -65,7 +66,8 @@ class LostRows(Database):
         try:
             found = {int(number): [bytes.fromhex(mark).hex() for mark in marks] for number, marks in _object(said)}
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise DamagedCorpusError("the catalogue is damaged: what is being forgotten cannot be read") from error
+            message = "the catalogue is damaged: what is being forgotten cannot be read"
+            raise DamagedCorpusError(message, hint=STATES_ANEW) from error
         return found
 
     def note_unfinished(self, marks: Mapping[int, Sequence[str]]) -> None:
