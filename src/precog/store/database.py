@@ -92,7 +92,10 @@ class Database:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != cls.KIND.application_id:
-            raise DamagedCorpusError(f"the catalogue is damaged: {path} is not a catalogue of PRECOG")
+            kind = cls.KIND
+            expected = f"the catalogue of a {kind.name}"
+            message = f"the catalogue is damaged: {path} is not a catalogue of PRECOG"
+            raise DamagedCorpusError(message, expected=expected, hint=kind.catalogue_anew)
         if version > (newest := len(cls.KIND.migrations)):
             hint = "install a newer version of PRECOG"
             message = f"the {cls.KIND.name} has a newer format"

@@ -40,7 +40,11 @@ def catalogue_error(error: sqlite3.Error, path: Path | str, remedy: str = CATALO
         primary = sqlite3.SQLITE_CORRUPT  # Python's own finding, without a code
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
         return DamagedCorpusError(f"the catalogue is damaged: {path} ({error})", hint=remedy)
-    return CorpusError(f"the catalogue refused a statement: {path} ({error})")
+    if primary == sqlite3.SQLITE_CONSTRAINT:  # of ours there is none that PRECOG itself runs into
+        hint = f"nothing of this step was kept; somebody else has put a rule or trigger into the catalogue: {remedy}"
+        return CorpusError(f"the catalogue refuses what is to be written: {path} ({error})", hint=hint)
+    hint = f"nothing of this step was kept; if it happens again, {remedy}"
+    return CorpusError(f"the catalogue refused a statement: {path} ({error})", hint=hint)
 
 
 @contextmanager
