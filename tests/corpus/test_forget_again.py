@@ -184,7 +184,7 @@ def test_a_disk_that_refuses_after_the_commit_is_told_as_that(
 
     with monkeypatch.context() as patch:
         patch.setattr(forget_module, point, full)
-        with pytest.raises(StorageError, match=r"^it is forgotten.*, but not yet .*: the disk is full; .*again") as told:
+        with pytest.raises(StorageError, match=r"^it is forgotten.*, but not yet .*: the disk is full; .*again") as e:
             forget_document(corpus, "secret.txt", load_mistral_tokenizer())
-    assert ("searched for" in str(told.value)) == (point == "search_folder")
+    assert ("searched for" in str(e.value)) == (point == "search_folder")
     assert forget_document(corpus, "secret.txt", load_mistral_tokenizer()).hits == 0
