@@ -134,3 +134,16 @@ def test_what_a_lost_deposit_has_superseded_holds_again(folder, backbone):
         assert forget(memory, [], damaged=[2], proof=True).restored == (1,)
         assert memory.store.deposit(1).superseded_by is None
         assert damage_of(memory.store).lines == ()
+
+
+WHERE = ["deposits SET superseded_by", "semantic SET last_deposit_id", "semantic SET num_deposits"]
+
+
+@pytest.mark.parametrize("value", ["x'ff'", "'two'", "1.5", "-3", "4611686018427387904"])
+@pytest.mark.parametrize("where", WHERE)
+def test_a_row_that_names_what_never_was_is_damaged_alone(folder, backbone, where: str, value: str):
+    change(folder, f"UPDATE {where} = {value} WHERE rowid = 1")
+    with reopened(folder, backbone) as memory:
+        assert damage_of(memory.store).deposits == ((1,) if "superseded_by" in where else ())
+        assert Recaller(memory.store, memory.encoder).recall("When is the violin lesson?", 1).evidence
+        assert any("checksum" in line or "damaged" in line for line in memory.store.complaints())

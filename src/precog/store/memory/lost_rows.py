@@ -22,12 +22,18 @@ class LostRows(Database):
     """Statements about rows whose deposit is not there, and about deposits that are on their way out."""
 
     def orphaned_ids(self) -> list[int]:
-        """Ids that states, keys, semantic states or what was superseded name, and no deposit has; rising."""
+        """Ids that states, keys, semantic states or what was superseded name, and no deposit has; rising.
+
+        What is no id, or one that was never given, is damage to the row that says so, and told by its seal.
+        """
         parts = (
             f"SELECT {name} FROM {table} WHERE {name} IS NOT NULL AND {name} NOT IN (SELECT id FROM deposits)"
             for table, name in _NAMING
         )
-        return sorted(self._int(row[0]) for row in self._all(" UNION ".join(parts)))
+        found = [row[0] for row in self._all(" UNION ".join(parts))]
+        last = self._one("SELECT seq FROM sqlite_sequence WHERE name = 'deposits'")
+        most = last[0] if last is not None and isinstance(last[0], int) else None
+        return sorted(n for n in found if isinstance(n, int) and n > 0 and (most is None or n <= most))
 
     def delete_parts_of(self, deposit_ids: Iterable[int]) -> None:
         """Removes keys and states of deposits whose rows are gone; those of the others go with their rows."""
@@ -49,7 +55,8 @@ class LostRows(Database):
         sql = f"""SELECT s.domain, s.subcluster, s.num_deposits, coalesce(c.found, 0) FROM semantic s LEFT JOIN
             ({counted}) c ON c.domain = s.domain AND c.subcluster = s.subcluster
             WHERE s.num_deposits <> coalesce(c.found, 0) ORDER BY 1, 2"""
-        return [((str(row[0]), str(row[1])), self._int(row[2]), self._int(row[3])) for row in self._all(sql)]
+        rows = [row for row in self._all(sql) if isinstance(row[2], int)]  # a damaged row is told by its seal
+        return [((str(row[0]), str(row[1])), self._int(row[2]), self._int(row[3])) for row in rows]
 
     def marks_of(self, deposit_ids: Sequence[int]) -> _Marks:
         """Of each deposit, in hexadecimal, what its row and records can be told by: its uid, and hashes of states."""
