@@ -179,7 +179,7 @@ def resolve(flags: Mapping[str, object] | None = None, environment: Mapping[str,
         raise UsageError(
             "the home folder of precog is no folder", given=f"{HOME}={home}", expected="a folder", hint=hint
         )
-    in_file = _config_file(home / CONFIG_FILE)
+    in_file = _config_file(home / CONFIG_FILE, bool(environment.get(HOME)))
     known = {variable.key: variable for variable in VARIABLES}
     for key in in_file:
         if key not in known:
@@ -206,13 +206,23 @@ def _read(variable: Variable, value: object, place: str) -> object:
         raise UsageError(f"{place} cannot have this value", given=value, expected=str(error)) from error
 
 
-def _config_file(path: Path) -> dict[str, object]:
+def _config_file(path: Path, is_named: bool) -> dict[str, object]:
+    home, whose = path.parent, f"{HOME} says so" if is_named else f"{HOME} is not set"
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError("the config file cannot be read", given=f"{path} ({error})") from error
+    except NotADirectoryError as error:
+        given, hint = f"{home} ({whose})", f"set {HOME} to a folder, or to one that is to be made"
+        raise UsageError("the home of PRECOG is no folder", given=given, expected="a folder", hint=hint) from error
+    except OSError as error:
+        given, hint = f"{path} ({error.strerror or error}; {whose})", f"mend it, or set {HOME} to another folder"
+        raise UsageError("the config file cannot be read", given=given, expected="a TOML file", hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        hint = "mend that line, or remove the file: everything in it is optional"
+        raise UsageError(
+            "the config file cannot be read", given=f"{path} ({error})", expected="TOML", hint=hint
+        ) from error
 
 
 assert {field.name for field in fields(Settings)} == {"home", *(variable.key for variable in VARIABLES)}

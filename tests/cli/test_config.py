@@ -55,3 +55,23 @@ def test_a_corpus_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="PRECOG_CORPUS"):
         _ = resolve({}, {HOME: str(tmp_path)}).corpus_folder
     assert resolve({"corpus": "~/c"}, {HOME: str(tmp_path)}).corpus_folder == Path.home() / "c"
+
+
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_home_that_is_no_folder_is_told_as_that(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / below
+    match = r"the home of PRECOG is no folder.*PRECOG_HOME says so.*set PRECOG_HOME"
+    with pytest.raises(UsageError, match=match) as told:
+        resolve({}, {HOME: str(place)})
+    assert str(place) in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_config_file_that_is_none_is_told_with_what_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".precog" / CONFIG_FILE).mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"PRECOG_HOME says so.*; expected: a TOML file; .*another folder"):
+        resolve({}, {HOME: str(tmp_path / ".precog")})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UsageError, match="PRECOG_HOME is not set"):
+        resolve({}, {})

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from precog.corpus import corpus as corpus_module
 from precog.corpus import forget as forget_module
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.corpus.forget import forget_document
-from precog.errors import BusyError, InputError
+from precog.errors import BusyError, InputError, StorageError
 from precog.store import CorpusStore
 from precog.store.catalogue import Catalogue
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -153,3 +154,37 @@ def test_index_files_of_another_corpus_are_not_used(
         _, problem = corpus_module.HybridIndex.open(store.folder, source)
         assert problem is not None
         assert "belongs to something else" in str(problem)
+
+
+def test_index_files_of_a_copy_that_went_its_own_way_are_not_used(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    shutil.copytree(corpus, tmp_path / "twin")
+    write(tmp_path / "one", "b.txt", numbered(300, 8))
+    write(tmp_path / "two", "b.txt", numbered(400, 8))
+    run(corpus, tmp_path / "one", backbone, encoder)
+    run(tmp_path / "twin", tmp_path / "two", backbone, encoder)
+    for path in corpus.rglob("*.index"):
+        shutil.copy(tmp_path / "twin/000001" / path.name, path)
+    with CorpusStore.open(corpus, write=True) as store:
+        source = corpus_module.index_source(store, encoder.fingerprint)
+        index, problem = corpus_module.HybridIndex.open(store.folder, source)
+        assert "another state of the catalogue" in str(problem)
+        (best, *_) = index.search("Paragraph 303 port 2121", None, 1, retrieval="bm25")
+        assert "Paragraph 303 " in store.chunks([best.chunk_id])[best.chunk_id].info.text
+        assert index.search("Paragraph 403", None, 1, retrieval="bm25")[0].lexical < best.lexical
+
+
+@pytest.mark.parametrize("point", ["refresh_index", "search_folder"])
+def test_a_disk_that_refuses_after_the_commit_is_told_as_that(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forget_module, point, full)
+        with pytest.raises(StorageError, match=r"^it is forgotten.*, but not yet .*: the disk is full; .*again") as e:
+            forget_document(corpus, "secret.txt", load_mistral_tokenizer())
+    assert ("searched for" in str(e.value)) == (point == "search_folder")
+    assert forget_document(corpus, "secret.txt", load_mistral_tokenizer()).hits == 0

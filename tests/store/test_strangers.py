@@ -208,3 +208,44 @@ def test_a_folder_that_may_not_be_entered_is_one_line(tmp_path):
     finally:
         os.seteuid(user)
         path.parent.chmod(0o700)
+
+
+def change(path, *statements):
+    with contextlib.closing(sqlite3.connect(path / "000001/catalogue.sqlite")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def add_one_and_delete_one(store):
+    with store.batch() as batch:
+        corpora.add_document(batch, "other.txt", range(3))
+        batch.delete_document(1)
+
+
+@pytest.mark.parametrize("event", ["INSERT", "UPDATE", "DELETE"])
+def test_a_trigger_of_somebody_else_that_refuses_is_told_with_what_to_do(tmp_path, event):
+    path = tmp_path / "corpus"
+    with corpora.create(path) as store:
+        corpora.fill(store, 1)
+    change(path, f"CREATE TRIGGER mine BEFORE {event} ON documents BEGIN SELECT RAISE(ABORT, 'not so'); END")
+    with CorpusStore.open(path, write=True) as store:
+        before = store.checksum()
+        match = r"refuses what is to be written.*not so"
+        with pytest.raises(CorpusError, match=match) as caught:
+            add_one_and_delete_one(store)
+        assert "rule or trigger" in caught.value.hint
+        assert "\n" not in str(caught.value)
+        assert store.checksum() == before
+
+
+def test_a_database_of_somebody_else_in_the_place_of_the_catalogue_is_told_with_what_to_do(tmp_path):
+    path = tmp_path / "corpus"
+    corpora.create(path).close()
+    (path / "000001/catalogue.sqlite").unlink()
+    change(path, "CREATE TABLE photos (name)")
+    for write in (False, True):
+        with pytest.raises(DamagedCorpusError, match="is not a catalogue of PRECOG") as caught:
+            CorpusStore.open(path, write=write)
+        assert caught.value.expected == "the catalogue of a corpus"
+        assert "backup" in caught.value.hint

@@ -40,7 +40,9 @@ def index_source(store: CorpusStore, encoder_fingerprint: str) -> IndexSource:
         return ((entry.chunk_id, entry.context + entry.text) for entry in store.iter_texts(wanted))
 
     tag = f"{encoder_fingerprint} {store.corpus_id}"  # the files of another corpus are of the same encoder, too
-    return IndexSource(store.visible_chunk_ids, keys, texts, store.generation, tag, store.key_dim)
+    return IndexSource(
+        store.visible_chunk_ids, keys, texts, store.generation, tag, store.key_dim, commit_of=store.commit_of
+    )
 
 
 def refresh_index(store: CorpusStore, encoder_fingerprint: str) -> None:

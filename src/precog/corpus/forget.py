@@ -19,11 +19,13 @@ from jaxtyping import UInt8
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.errors import BusyError, DamagedCorpusError, DamagedStateError, InputError
 from precog.store import Chunk, CorpusStore, Document, Needles, search_folder
+from precog.store.failure import acknowledged
 from precog.store.proof import OnBytes
 from precog.text.sources import printable_path
 from precog.text.tokenizer import Tokenizer
 
 _WINDOW_TOKENS = 16
+_AGAIN = "run the same command again: it goes on from here"
 _KEY_DTYPES = ("<f4", "<f2")  # in the catalogue, and in the exact index
 
 
@@ -89,12 +91,14 @@ def forget_document(
                 batch.note_forgetting([name, *sources, *(source.rpartition("/")[2] for source in sources)])
                 for row in rows:
                     batch.delete_document(row.id)
-        try:
-            refresh_index(store, settings_of(store).encoder_fingerprint)
-        except DamagedCorpusError:  # of another document; the index files must not outlive this one
-            store.drop_index()
-        store.scrub()
-    found = search_folder(corpus, needles, lambda: _left(corpus, tokenizer), on_bytes)
+        with acknowledged("it is forgotten, but not yet overwritten", _AGAIN):
+            try:
+                refresh_index(store, settings_of(store).encoder_fingerprint)
+            except DamagedCorpusError:  # of another document; the index files must not outlive this one
+                store.drop_index()
+            store.scrub()
+    with acknowledged("it is forgotten and overwritten, but not yet searched for", _AGAIN):
+        found = search_folder(corpus, needles, lambda: _left(corpus, tokenizer), on_bytes)
     with contextlib.suppress(BusyError), CorpusStore.open(corpus, write=True) as store:
         store.settle_forgetting(name)
     return ForgetReport(

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float16, Float32, Int64, UInt8
 
 from precog.errors import CorpusError
-from precog.index.index_file import IndexFile, Part, StaleIndexError, write_index_file
+from precog.index.index_file import CommitOf, IndexFile, Part, StaleIndexError, without_ids, write_index_file
 
 EXACT_LIMIT = 200_000
 _KIND = "dense"
@@ -150,7 +150,7 @@ class DenseIndex:
         scores[here] = np.maximum(np.maximum.reduceat(self._keys(self._order[rows]) @ key, firsts), -1)
         return scores
 
-    def save(self, path: Path, *, generation: int, tag: str) -> None:
+    def save(self, path: Path, *, generation: int, tag: str, commit: str = "") -> None:
         """Writes the index atomically.
 
         Raises:
@@ -163,18 +163,20 @@ class DenseIndex:
         parts: dict[str, Part] = {"labels": self._labels, "chunk_of_row": self._chunk_of_row, "faiss": stream}
         self._map_labels(mapped=False)  # a hash table has no fixed order, and equal indexes have equal files
         try:
-            write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
+            write_index_file(path, kind=_KIND, generation=generation, commit=commit, tag=tag, parts=parts)
         finally:
             self._map_labels()
 
     @classmethod
-    def load(cls, path: Path, *, dim: int, tag: str, exact_limit: int = EXACT_LIMIT) -> tuple["DenseIndex", int]:
+    def load(
+        cls, path: Path, *, dim: int, tag: str, exact_limit: int = EXACT_LIMIT, commit_of: CommitOf = without_ids
+    ) -> tuple["DenseIndex", int]:
         """Reads an index back, with the generation it was saved at.
 
         Raises:
-            StaleIndexError: the file is missing, damaged or made with another tag.
+            StaleIndexError: the file is missing, damaged, or made with another tag or of a commit that is not known.
         """
-        file = IndexFile(path, kind=_KIND, tag=tag)
+        file = IndexFile(path, kind=_KIND, tag=tag, commit_of=commit_of)
         try:
             index = cls(dim, exact_limit=exact_limit)
             index._labels = np.asarray(file.array("labels"), np.int64)

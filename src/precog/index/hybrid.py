@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from precog.index.dense import EXACT_LIMIT, DenseIndex
-from precog.index.index_file import StaleIndexError
+from precog.index.index_file import CommitOf, StaleIndexError, without_ids
 from precog.index.lexical import LexicalIndex
 from precog.index.top import top_rows
 
@@ -78,6 +78,9 @@ class IndexSource:
         dim: width of a key.
         followers: chunks whose text is made of others, too ▸ those that these ids, rising, have changed by coming or
             going; none by default.
+        commit_of: the id of the commit that made a generation: of two copies of a corpus that went their own ways, one
+            generation is not the other's. An index file of a commit that is not known is not brought up to date, but
+            made anew.
     """
 
     chunk_ids: Callable[[], Iterable[int]]
@@ -87,6 +90,7 @@ class IndexSource:
     tag: str
     dim: int
     followers: Callable[[Sequence[int]], Iterable[int]] = lambda _changed: ()
+    commit_of: CommitOf = without_ids
 
 
 class HybridIndex:
@@ -115,7 +119,11 @@ class HybridIndex:
         problem: StaleIndexError | None = None
         try:
             dense, generation = DenseIndex.load(
-                folder / DENSE_FILE, dim=source.dim, tag=source.tag, exact_limit=exact_limit
+                folder / DENSE_FILE,
+                dim=source.dim,
+                tag=source.tag,
+                exact_limit=exact_limit,
+                commit_of=source.commit_of,
             )
             if generation != source.generation:
                 problem = _older(folder / DENSE_FILE, generation, source.generation)
@@ -126,7 +134,7 @@ class HybridIndex:
             problem = error
             dense = DenseIndex.build(source.dim, source.keys(None), exact_limit=exact_limit)
         try:
-            lexical, generation = LexicalIndex.load(folder / LEXICAL_FILE, tag=source.tag)
+            lexical, generation = LexicalIndex.load(folder / LEXICAL_FILE, tag=source.tag, commit_of=source.commit_of)
             if generation != source.generation:
                 problem = problem or _older(folder / LEXICAL_FILE, generation, source.generation)
                 new, gone = _difference(source.chunk_ids(), lexical.chunk_ids)
@@ -147,16 +155,17 @@ class HybridIndex:
         """
         index, problem = cls.open(folder, source)
         if problem is not None:
-            index.save(folder, generation=source.generation, tag=source.tag)
+            commit = source.commit_of(source.generation) or ""
+            index.save(folder, generation=source.generation, tag=source.tag, commit=commit)
 
-    def save(self, folder: Path, *, generation: int, tag: str) -> None:
+    def save(self, folder: Path, *, generation: int, tag: str, commit: str = "") -> None:
         """Writes both files atomically.
 
         Raises:
             StorageError: the disk is full or refuses.
         """
-        self.dense.save(folder / DENSE_FILE, generation=generation, tag=tag)
-        self.lexical.save(folder / LEXICAL_FILE, generation=generation, tag=tag)
+        self.dense.save(folder / DENSE_FILE, generation=generation, tag=tag, commit=commit)
+        self.lexical.save(folder / LEXICAL_FILE, generation=generation, tag=tag, commit=commit)
 
     def by_words(self, text: str, k: int) -> Worded:
         """The half of a hybrid search that can be done while the encoder is still at work."""

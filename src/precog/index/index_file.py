@@ -1,11 +1,12 @@
-"""Index files: named arrays with a checksum, a generation and a tag, written atomically.
+"""Index files: named arrays with a checksum, a commit of the catalogue and a tag, written atomically.
 
 ::
 
     0   magic "PRECOGIX"
     8   format version (u32), CRC32 of everything from byte 16 (u32)
     16  bytes of the JSON header (u32)
-    20  JSON header {"kind", "generation", "tag", "parts": [[name, dtype, shape], …]}, then the parts, little-endian
+    20  JSON header {"kind", "generation", "commit", "tag", "parts": [[name, dtype, shape], …]}, then the parts,
+        little-endian
 
 An index can always be rebuilt from the catalogue, so whatever is wrong with a file is one error: ``StaleIndexError``.
 """
@@ -52,9 +53,18 @@ class _CheckedWriter:
 
 Part = npt.NDArray[np.generic] | Callable[[Callable[[bytes], int]], None]
 """An array, or a function that streams bytes into the ``write`` it is given; only the last part may stream."""
+CommitOf = Callable[[int], str | None]
+"""The id of the commit that made a generation of the catalogue: "" where it has none, None where nobody knows."""
 
 
-def write_index_file(path: Path, *, kind: str, generation: int, tag: str, parts: Mapping[str, Part]) -> None:
+def without_ids(generation: int) -> str | None:
+    """Of a catalogue that gives its commits no ids: its generations alone are told apart."""
+    return ""
+
+
+def write_index_file(
+    path: Path, *, kind: str, generation: int, commit: str, tag: str, parts: Mapping[str, Part]
+) -> None:
     """Writes an index file of mode 0600; the old one stays until the new one is complete on the disk.
 
     Raises:
@@ -63,7 +73,8 @@ def write_index_file(path: Path, *, kind: str, generation: int, tag: str, parts:
     described = [
         [n, p.dtype.str, list(p.shape)] if isinstance(p, np.ndarray) else [n, "", []] for n, p in parts.items()
     ]
-    header = json.dumps({"kind": kind, "generation": generation, "tag": tag, "parts": described}).encode()
+    named = {"kind": kind, "generation": generation, "commit": commit, "tag": tag, "parts": described}
+    header = json.dumps(named).encode()
     temporary = path.with_name(path.name + ".tmp")
     try:
         temporary.unlink(missing_ok=True)  # of a killed writer: there is one writer at a time
@@ -96,23 +107,24 @@ class IndexFile:
         generation: of the catalogue when the file was written.
     """
 
-    def __init__(self, path: Path, *, kind: str, tag: str) -> None:
+    def __init__(self, path: Path, *, kind: str, tag: str, commit_of: CommitOf = without_ids) -> None:
         """Opens and checks every byte.
 
         Raises:
-            StaleIndexError: the file is missing, damaged, of another kind, or made with another tag.
+            StaleIndexError: the file is missing, damaged, of another kind, made with another tag, or of a commit that
+                the catalogue does not know: of a copy of the folder that went its own way.
         """
         try:
             self._file = path.open("rb")
         except OSError as error:
             raise StaleIndexError("the index file is missing", given=f"{path} ({error.strerror})") from error
         try:
-            self._check(path, kind, tag)
+            self._check(path, kind, tag, commit_of)
         except BaseException:
             self._file.close()
             raise
 
-    def _check(self, path: Path, kind: str, tag: str) -> None:
+    def _check(self, path: Path, kind: str, tag: str, commit_of: CommitOf) -> None:
         head = self._file.read(_HEAD.size)
         magic, version, expected = _HEAD.unpack(head) if len(head) == _HEAD.size else (b"", 0, 0)
         crc = 0
@@ -127,6 +139,9 @@ class IndexFile:
             given = f"{header['kind']} of {header['tag']}"
             raise StaleIndexError("the index file belongs to something else", given=given, expected=f"{kind} of {tag}")
         self.generation = int(header["generation"])
+        if header.get("commit", "") != commit_of(self.generation):  # files of older versions name none
+            given = f"{path}, generation {self.generation}"
+            raise StaleIndexError("the index file belongs to another state of the catalogue", given=given)
         self._parts = list(header["parts"])
 
     def array(self, name: str) -> npt.NDArray[np.generic]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int32, Int64, UInt16, UInt32, UInt64
 
-from precog.index.index_file import IndexFile, write_index_file
+from precog.index.index_file import CommitOf, IndexFile, without_ids, write_index_file
 from precog.index.words import term_hashes
 
 _KIND = "lexical"
@@ -119,7 +119,7 @@ class LexicalIndex:
                 total[self._rows[start:end]] += self._impacts[start:end]
         return total
 
-    def save(self, path: Path, *, generation: int, tag: str) -> None:
+    def save(self, path: Path, *, generation: int, tag: str, commit: str = "") -> None:
         """Writes the index atomically.
 
         Raises:
@@ -133,16 +133,16 @@ class LexicalIndex:
             "rows": self._rows,
             "counts": self._counts,
         }
-        write_index_file(path, kind=_KIND, generation=generation, tag=tag, parts=parts)
+        write_index_file(path, kind=_KIND, generation=generation, commit=commit, tag=tag, parts=parts)
 
     @classmethod
-    def load(cls, path: Path, *, tag: str) -> tuple["LexicalIndex", int]:
+    def load(cls, path: Path, *, tag: str, commit_of: CommitOf = without_ids) -> tuple["LexicalIndex", int]:
         """Reads an index back, with the generation it was saved at.
 
         Raises:
-            StaleIndexError: the file is missing, damaged or made with another tag.
+            StaleIndexError: the file is missing, damaged, or made with another tag or of a commit that is not known.
         """
-        file = IndexFile(path, kind=_KIND, tag=tag)
+        file = IndexFile(path, kind=_KIND, tag=tag, commit_of=commit_of)
         try:
             names = ("chunk_ids", "lengths", "words", "starts", "rows", "counts")
             return cls(*(file.array(name) for name in names)), file.generation

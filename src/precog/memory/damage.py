@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from precog.store.memory import FORGET, KEYS_ANEW, STATES_ANEW, Deposit, MemoryStore
+from precog.errors import DamagedCorpusError
+from precog.memory.domains import OTHERS
+from precog.store.memory import FORGET, KEYS_ANEW, PROTOTYPES_ANEW, STATES_ANEW, Deposit, MemoryStore
 
 _MOST_NAMED = 10
 
@@ -70,10 +72,56 @@ def without_damaged(deposits: Iterable[Deposit], damaged: Sequence[int]) -> Iter
         yield replace(deposit, superseded_by=None, superseded_at=None) if is_free else deposit
 
 
-def damage_of(store: MemoryStore) -> Damage:
-    """Damaged deposits, keys and counters; every row of deposits and keys is read."""
+def damage_of(store: MemoryStore, *, told_unfinished: bool = True) -> Damage:
+    """Damaged deposits, keys and counters, and what is lost; every row of deposits and keys is read."""
     damaged = store.damaged_ids()
-    return Damage(tuple(damaged), _without_keys(store, damaged), others=miscounts(store))
+    return Damage(tuple(damaged), _without_keys(store, damaged), others=miscounts(store)) + lost_of(
+        store, told_unfinished=told_unfinished
+    )
+
+
+def lost_of(store: MemoryStore, *, told_unfinished: bool = True) -> Damage:
+    """Rows that are gone, as what is left of a memory tells; hardly any row is read.
+
+    A deposit is told by its states, its keys or a semantic state, and by how many a semantic state was made of; that,
+    and the prototypes, by the deposits.
+    """
+    told = unfinished(store) if told_unfinished else ()
+    return Damage(tuple(store.orphaned_ids()), others=(*_lost_semantic(store), *lost_prototypes(store), *told))
+
+
+def _lost_semantic(store: MemoryStore) -> Iterator[str]:
+    groups = {(size.domain, size.subcluster) for size in store.subclusters()}
+    for group in sorted(groups - store.semantic_groups()):
+        # what fits nowhere has none, and damaged deposits have none alone
+        if group[1] != OTHERS and any(store.deposits(domain=group[0], subcluster=group[1], only_sound=True)):
+            yield f"the semantic state of {' ▸ '.join(group)} is gone; {STATES_ANEW}"
+    for group, made_of, there in store.miscounted_semantic():
+        members = store.deposits(domain=group[0], subcluster=group[1], only_sound=True)
+        if made_of > there or made_of < sum(1 for _ in members):  # damaged ones are left out when it is made anew
+            what = f"the semantic state of {' ▸ '.join(group)} was made of {made_of} deposits, and {there} are there"
+            yield f"{what}: only a backup holds others; {STATES_ANEW}"
+
+
+def lost_prototypes(store: MemoryStore) -> tuple[str, ...]:
+    """That there are none, a line, though there are deposits, which are never routed without."""
+    if store.has_prototypes or not store.subclusters():
+        return ()
+    return (f"the prototypes are gone; {PROTOTYPES_ANEW}",)
+
+
+def unfinished(store: MemoryStore) -> tuple[str, ...]:
+    """Deposits that are forgotten, and of which something may still be on the disk, a line."""
+    try:
+        ids = sorted(store.unfinished())
+    except DamagedCorpusError as error:
+        return (str(error),)
+    return (f"forgotten, but not known to be overwritten: {_named(ids)}; {finish_forgetting(ids)}",) if ids else ()
+
+
+def finish_forgetting(ids: Sequence[int]) -> str:
+    """What to do about a deposit that is forgotten, and not yet overwritten or searched for; one stands for all."""
+    return f"run `precog memory forget --id {ids[0]} --proof --user USER`: it goes on for all of them"
 
 
 def miscounts(store: MemoryStore) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Chunks of a conversation ▸ deposits: read once, routed, kept where the dial says, folded into a semantic state."""
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -153,14 +154,15 @@ def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
 
 
 def _semantic_before(memory: OpenMemory, group: Group, new: Set[int]) -> Semantic | None:
-    """The semantic state of a sub-cluster without new deposits; folded anew from the others where it is damaged."""
+    """The semantic state of a sub-cluster without new deposits; folded anew from the others where it is not right."""
     store = memory.store
-    try:
-        return store.semantic(*group)
-    except DamagedCorpusError:
-        members = store.deposits(domain=group[0], subcluster=group[1], only_sound=True)
-        old = (entry for entry in members if entry.id not in new)
-        return refold(store, old, group, memory.settings.alpha, memory.backbone, memory.reader, memory.reread.add)
+    with contextlib.suppress(DamagedCorpusError):
+        found = store.semantic(*group)
+        if found is not None:
+            return found
+    members = store.deposits(domain=group[0], subcluster=group[1], only_sound=True)
+    old = (entry for entry in members if entry.id not in new)
+    return refold(store, old, group, memory.settings.alpha, memory.backbone, memory.reader, memory.reread.add)
 
 
 def _info(telling: Telling, routed: Route, num_tokens: int) -> DepositInfo:

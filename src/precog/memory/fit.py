@@ -12,7 +12,7 @@ from precog.errors import InputError
 from precog.memory.domains import SubCluster
 from precog.memory.emergent import dense_groups, numbered_by_size
 from precog.memory.history import FitSettings
-from precog.memory.keyed import Keyed, one_thread, sklearn_part
+from precog.memory.keyed import Keyed, nothing_to, one_thread, sklearn_part
 from precog.memory.naming import kind_of, name_groups
 from precog.memory.prototypes import Prototypes, mean_key
 from precog.memory.routing import nearest_domains
@@ -40,7 +40,7 @@ def fit(deposits: Keyed, base: Prototypes, settings: FitSettings = _DEFAULT) -> 
         UsageError: scikit-learn is not installed.
     """
     if not deposits.ids:
-        raise InputError("there is nothing to fit sub-clusters to", given="0 deposits")
+        raise nothing_to("there is nothing to fit sub-clusters to")
     if deposits.keys.shape[1] != base.keys.shape[1]:
         raise InputError(
             "these keys are not of the prototypes' width", given=deposits.keys.shape[1], expected=base.keys.shape[1]
@@ -83,7 +83,10 @@ def _free_domains(
     deposits: Keyed, count: int, seed: int
 ) -> tuple[tuple[str, ...], Float32[np.ndarray, "M E"], Int[np.ndarray, " N"]]:
     if len(deposits.ids) < count:
-        raise InputError("there are fewer deposits than domains", given=len(deposits.ids), expected=f"≥ {count}")
+        hint = "remember more, or keep the domains of the seeds"
+        raise InputError(
+            "there are fewer deposits than domains", given=len(deposits.ids), expected=f"≥ {count}", hint=hint
+        )
     labels = _kmeans(deposits.keys, count, seed)
     groups = [deposits.take(np.flatnonzero(labels == label)) for label in range(labels.max() + 1)]
     keys = np.stack([mean_key(group.keys) for group in groups])

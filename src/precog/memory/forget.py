@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import UInt8
 
-from precog.errors import DamagedCorpusError, DamagedStateError, PrecogError
-from precog.memory.damage import SOUND, Damage, damage_of
+from precog.errors import DamagedCorpusError, DamagedStateError, PrecogError, StorageError
+from precog.memory.damage import SOUND, Damage, damage_of, finish_forgetting, unfinished
 from precog.memory.opened import OpenMemory
 from precog.memory.purge import UNREACHABLE
 from precog.memory.recall import refreshed_or_why
 from precog.memory.remake import without
 from precog.memory.reroute import refold_groups
-from precog.store import Needles, Record, search_folder
+from precog.store import Needles, Record, SearchReport, search_folder
+from precog.store.failure import acknowledged
 from precog.store.memory import Deposit, Group
 from precog.store.numbered import INDEX_FILES
 from precog.store.proof import OnBytes
@@ -117,30 +118,53 @@ def forget(
         memory: open to write.
         deposits: of it.
         proof: search every file of the memory for every window of their texts, keys and states, however many.
-        damaged: ids of deposits that go, too, and are not what was written: what they said cannot be searched for.
+        damaged: ids of deposits that go, too, and are not what was written, or lost but for parts, or were forgotten by
+            a run that was interrupted: what they said cannot be searched for.
         on_bytes: told how far the search is.
 
+    What an earlier run has forgotten, but not overwritten or not found gone, is finished and searched for along with
+    it, by hashes that were kept of it: what it said is known no more.
+
     Raises:
-        BusyError: a reader still holds what was deleted; the next writer goes on.
-        StorageError: the disk refuses.
+        BusyError: a reader still holds what was deleted; it is forgotten, and the next writer goes on.
+        StorageError: the disk refuses; whether it is forgotten all the same, the message says.
     """
     store = memory.store
     ids = sorted([*(deposit.id for deposit in deposits), *damaged])
-    needles = _needles(memory, deposits if proof else [], damaged if proof else [])
+    before = store.unfinished()
+    damaged = [number for number in damaged if number not in before]
+    noted = sorted({*ids, *before})
+    marks = [bytes.fromhex(mark) for found in before.values() for mark in found]
+    needles = _needles(memory, deposits if proof else [], damaged if proof else [], marks if proof else [])
+    then = finish_forgetting(ids or noted or [0])
     with store.batch() as batch:
+        batch.note_unfinished(number for number in ids if number not in before)
         made = without(memory, batch, deposits, damaged)
         rebuilt, dropped = refold_groups(memory, batch, made.groups, made.prototypes)
     memory.prototypes = made.prototypes
     dropped += made.dropped
-    kept, unwritten = _without_index(memory)
-    store.scrub()
-    others = damage_of(store) + memory.damage + Damage(others=() if unwritten is None else (unwritten,))
+    with acknowledged("forgotten, but not yet overwritten", then):
+        kept, unwritten = _without_index(memory)
+        store.scrub()
+    others = (
+        damage_of(store, told_unfinished=False)
+        + memory.damage
+        + Damage(others=() if unwritten is None else (unwritten,))
+    )
     uids = tuple(deposit.info.uid.hex() for deposit in deposits)
     report = Forgotten(tuple(ids), uids, tuple(rebuilt), tuple(dropped), made.restored)
     report = replace(report, index_left=kept, unerased=tuple(map(str, store.unerased)), damage=others)
-    if not proof:
-        return report
-    found = search_folder(store.path, needles, lambda: _left(memory), on_bytes)
+    if proof:
+        with acknowledged("forgotten and overwritten, but not yet searched for", then):
+            found = search_folder(store.path, needles, lambda: _left(memory), on_bytes)
+        report = _searched(report, found, [*damaged, *before])
+    if report.is_complete:
+        with contextlib.suppress(StorageError):  # it is told again as not settled, and searched for again
+            store.settle_unfinished(noted)
+    return replace(report, damage=report.damage + Damage(others=unfinished(store)))
+
+
+def _searched(report: Forgotten, found: SearchReport, unsaid: Sequence[int]) -> Forgotten:
     return replace(
         report,
         files_searched=found.files_searched,
@@ -148,7 +172,7 @@ def forget(
         searched_for=found.searched_for,
         hits=found.hits,
         hit_files=found.hit_files,
-        outside=[*found.also, *(f"what damaged deposit {number} said" for number in damaged), *UNREACHABLE],
+        outside=[*found.also, *(f"what deposit {number} said, which is not known" for number in unsaid), *UNREACHABLE],
     )
 
 
@@ -162,13 +186,16 @@ def _without_index(memory: OpenMemory) -> tuple[tuple[str, ...], str | None]:
     return (), refreshed_or_why(store, memory.settings.encoder_fingerprint)
 
 
-def _needles(memory: OpenMemory, deposits: list[Deposit], damaged: Sequence[int]) -> Needles:
+def _needles(
+    memory: OpenMemory, deposits: list[Deposit], damaged: Sequence[int], marks: Sequence[bytes] = ()
+) -> Needles:
     """All that they left: what they said as text and as token ids, and every window of their keys and states.
 
     Of damaged ones what stands there now, word for word: what they said before the damage nobody knows.
     """
     strings = {window for deposit in deposits for window in _said(memory, deposit)}
     raw = [part for number in damaged for part in memory.store.raw_parts(number)]
+    strings.update(marks)
     strings.update(part[at : at + _WORDS_CHARS] for part in raw for at in _cover(len(part), _WORDS_CHARS))
     return Needles(strings, chain(_keys(memory, deposits), _states(memory, deposits, damaged)))
 
@@ -211,7 +238,7 @@ def _states(memory: OpenMemory, deposits: list[Deposit], damaged: Sequence[int])
         for record in _records(memory, number):
             yield record.state
             yield record.tau.view(np.uint8)
-    groups = {deposit.info.group for deposit in deposits}
+    groups = {deposit.info.group for deposit in deposits} | memory.store.orphaned_semantic()
     for semantic in memory.store.semantic_states():
         # nobody knows which one a damaged deposit was in
         if not isinstance(semantic, DamagedCorpusError) and (damaged or semantic.group in groups):
@@ -238,9 +265,11 @@ def _left(memory: OpenMemory) -> Iterator[tuple[str, npt.NDArray[np.generic] | b
         for text in (info.header + info.text, info.key_text):
             yield name, _utf8(text)
         yield name, _tokens(memory, deposit)
+        yield "", info.uid
         for record in _records(memory, deposit.id):
             yield name, record.state
             yield "", record.tau
+            yield "", record.content_hash
     for entry in store.iter_keys(only_sound=True):
         for dtype in _KEY_DTYPES:
             yield "", entry.keys.astype(dtype)

@@ -11,7 +11,7 @@ from jaxtyping import Float32, Int
 
 from precog.errors import InputError, UsageError
 
-__all__ = ["Keyed", "one_thread", "sklearn_part"]
+__all__ = ["Keyed", "nothing_to", "one_thread", "sklearn_part"]
 
 _UNIT_TOLERANCE = 1e-3
 
@@ -52,6 +52,13 @@ class Keyed:
             tuple(self.texts[row] for row in rows),
             tuple(self.days[row] for row in rows),
         )
+
+
+def nothing_to(what: str, domain: str | None = None) -> InputError:
+    """The error of a command that finds no deposit: in a memory, or in one domain of it."""
+    given = "0 deposits" + (f" of {domain}" if domain else "")
+    hint = "remember something first: precog memory remember TEXT --user USER"
+    return InputError(what, given=given, expected="at least 1", hint=hint)
 
 
 def sklearn_part(name: str) -> ModuleType:

@@ -8,7 +8,7 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
 from precog.errors import ModelError
-from precog.memory.damage import Damage, damage_of_segments
+from precog.memory.damage import Damage, damage_of_segments, lost_prototypes
 from precog.memory.domains import read_seeds
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
 from precog.memory.place import make_place
@@ -89,6 +89,8 @@ class OpenMemory:
         self.reread: set[int] = set()
         if not keeps_prototypes:
             self.prototypes = from_seeds(read_seeds(), encoder)
+        elif lost_prototypes(store) and prototypes is None:
+            self.prototypes = prototypes_of(store)  # raises: nobody knows whether those of the seeds would do
         elif not store.has_prototypes:
             first = prototypes or stored(from_seeds(read_seeds(), encoder))
             if not any(first.members):  # those that were fitted are put when the deposits are there

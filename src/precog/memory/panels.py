@@ -1,9 +1,9 @@
 """A memory laid out for a map: per domain a plane of its deposits, their sub-clusters, and what emerges among them."""
 
-from precog.errors import InputError
 from precog.figures import MapPanel
 from precog.memory.domains import OTHERS
 from precog.memory.emerge import candidates
+from precog.memory.keyed import nothing_to
 from precog.memory.projection import Projection, note_on, project
 from precog.memory.prototypes import Prototypes
 from precog.memory.reroute import keyed_deposits
@@ -55,5 +55,5 @@ def panels_of(
             )
         )
     if not panels:
-        raise InputError("there is nothing to draw", given="0 deposits" + (f" of {domain}" if domain else ""))
+        raise nothing_to("there is nothing to draw", domain)
     return panels

@@ -15,7 +15,7 @@ from jaxtyping import Float32
 from precog.encoders import Encoder
 from precog.errors import PrecogError, UsageError
 from precog.index import HybridIndex, IndexSource, SearchHit
-from precog.memory.damage import SOUND, Damage, miscounts
+from precog.memory.damage import SOUND, Damage, lost_of, miscounts
 from precog.memory.preceding import followers, part_of, word_texts
 from precog.memory.probing import Groups
 from precog.store.memory import Deposit, Group, MemoryStore
@@ -106,7 +106,7 @@ def index_source(store: MemoryStore, encoder_fingerprint: str) -> IndexSource:
         return (deposit.id for deposit in current(None))
 
     tag = f"{encoder_fingerprint} {store.memory_id} {_WORDS}"
-    return IndexSource(ids, keys, texts, store.generation, tag, store.key_dim, changed_by)
+    return IndexSource(ids, keys, texts, store.generation, tag, store.key_dim, changed_by, store.commit_of)
 
 
 def _start(store: MemoryStore, wanted: Sequence[int] | None) -> int:
@@ -145,7 +145,7 @@ def _not_searched(store: MemoryStore, index: HybridIndex) -> Damage:
     unkeyed = set(np.setdiff1d(hold, index.dense.chunk_ids).tolist()) - damaged
     # what was deposited since the index was made of it is not in it either
     unkeyed -= {entry.deposit_id for entry in store.iter_keys(sorted(unkeyed), only_sound=True)}
-    return Damage(tuple(sorted(damaged)), tuple(sorted(unkeyed)), others=miscounts(store))
+    return Damage(tuple(sorted(damaged)), tuple(sorted(unkeyed)), others=miscounts(store)) + lost_of(store)
 
 
 class Recaller:

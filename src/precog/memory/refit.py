@@ -130,7 +130,9 @@ def _fit(memory: OpenMemory, texts: Keyed, settings: FitSettings) -> Prototypes:
     wanted, least = settings.per_domain, settings.least_members
     if wanted is not None and 0 < len(texts.ids) < wanted:
         what = "there are fewer texts than sub-clusters are wanted of each domain"
-        raise InputError(what, given=f"{len(texts.ids)} texts, J = {wanted}")
+        hint = "ask for fewer, or leave --per-domain out: the number is then chosen"
+        expected = f"--per-domain 1 to {len(texts.ids)}"
+        raise InputError(what, given=f"{len(texts.ids)} texts, J = {wanted}", expected=expected, hint=hint)
     made = fit(texts, seeds_of(memory), settings)
     if all(entry.seeds for entry in made.subclusters):
         is_dense = " that lie close together" if settings.method == "hdbscan" else ""
@@ -138,13 +140,15 @@ def _fit(memory: OpenMemory, texts: Keyed, settings: FitSettings) -> Prototypes:
             "there is too little to fit a sub-cluster to",
             given=f"{len(texts.ids)} texts",
             expected=f"{least} of one domain{is_dense}",
+            hint="remember more, then fit again; until then the seeds route",
         )
     return made
 
 
 def _fitted_to_transcript(memory: OpenMemory, chunks: list[MemoryChunk], settings: FitSettings) -> Prototypes:
     if not chunks:
-        raise InputError("there is nothing to fit sub-clusters to", given="a transcript without turns")
+        given, hint = "a transcript without turns", "name one in which something is said"
+        raise InputError("there is nothing to fit sub-clusters to", given=given, expected="turns", hint=hint)
     keys = [mean_key(windows) for windows in memory.encoder.encode_passages([chunk.key_text() for chunk in chunks])]
     said = [chunk.utterance for chunk in chunks]
     keyed = Keyed(

@@ -108,7 +108,7 @@ def reindex(
             damaged = store.damaged_ids()
             kept, lost = _kept_prototypes(store, damaged) if is_same_encoder else (None, ())
             memory = OpenMemory(fresh, settings, backbone, loaded, prototypes=kept)
-            total = store.size().num_deposits - len(damaged)
+            total = store.size().num_deposits - len(set(damaged).difference(store.orphaned_ids()))
             sound = without_damaged(store.deposits(only_sound=True), damaged)
             done = fresh.size().num_deposits  # of an interrupted run: its units were committed in order of ids
             for unit in units(islice(sound, done, None)):

@@ -69,7 +69,7 @@ class Selection:
         if self.ids:
             wanted = set(self.ids)
             there = {deposit.id for deposit in store.deposits(ids=sorted(wanted), only_sound=True)}
-            there |= set(store.damaged_ids(sorted(wanted)))
+            there |= set(store.damaged_ids(sorted(wanted), unfinished=True))
             if missing := sorted(wanted - there):
                 raise InputError("there is no such deposit", given=_listed(missing), hint="see `precog memory list`")
         if self.query is not None:
@@ -103,12 +103,12 @@ class Selection:
         return self.speaker is None or deposit.info.speaker == self.speaker
 
     def damaged(self, store: MemoryStore) -> list[int]:
-        """Damaged deposits that are meant: by their ids alone, or all; nothing else is known of them."""
+        """Damaged and lost deposits that are meant, and those half forgotten: by their ids alone, or all."""
         if self.everything:
-            return store.damaged_ids()
+            return store.damaged_ids(unfinished=True)
         if any(condition is not None for condition in (self.query, self.after, self.before, self.speaker)):
             return []
-        return store.damaged_ids(sorted(set(self.ids)))
+        return store.damaged_ids(sorted(set(self.ids)), unfinished=True)
 
 
 def speakers_of(store: MemoryStore) -> str:

@@ -29,7 +29,7 @@ from precog.errors import (
 )
 from precog.memory.chunking import chunks_of
 from precog.memory.consolidate import kept_record, read_again, refold
-from precog.memory.damage import Damage
+from precog.memory.damage import Damage, lost_prototypes
 from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
 from precog.memory.forget import Forgotten, forget
@@ -295,7 +295,8 @@ class MemorySide:
 
     def _route_anew(self, store: MemoryStore) -> None:
         self._generation = store.generation
-        # whoever made it may have been interrupted before they were written
+        # whoever made it may have been interrupted before they were written; if it holds deposits, they are lost
+        self._damage += Damage(others=lost_prototypes(store))
         self.prototypes = prototypes_of(store) if store.has_prototypes else from_seeds(read_seeds(), self.encoder)
 
     def _refuse_another(self) -> None:

@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from precog.errors import CorpusError
+from precog.store.failure import looking
 from precog.store.folder import LOCK
 from precog.store.kind import FolderKind
 from precog.store.numbered import CATALOGUE, SEGMENT_NAME, SEGMENTS, is_known_name
@@ -60,6 +62,24 @@ def belongings_of(folder: Path) -> Belongings:
                 foreign.append(str(path.relative_to(folder)))
     files.sort(key=lambda path: (path.name.startswith(CATALOGUE), path.name == CATALOGUE, path.name == MARKER, path))
     return Belongings(tuple(files), tuple(folders), tuple(links), tuple(sorted(foreign)))
+
+
+def refuse_links(folder: Path, what: str) -> None:
+    """Refuses a folder in which the place of a file or folder of the program is taken by a link to somewhere else.
+
+    What is behind a link can be read. It is neither written nor searched, since nobody may say of such a folder that
+    nothing of something is left in it: what was erased here may have another place, and other links to it.
+
+    Raises:
+        CorpusError: it is taken by one, which is named; or the folder cannot be read.
+    """
+    with looking(folder, what):
+        links = belongings_of(folder).links if folder.is_dir() else ()
+        given = f"{links[0]} → {os.readlink(links[0])}" if links else ""
+    if links:
+        hint = "put what it leads to in its place, then run the same command again: nothing was touched"
+        message = f"a {what} is not written, and nothing in it proved forgotten, through a link"
+        raise CorpusError(message, given=given, expected="a file or folder of its own", hint=hint)
 
 
 def holds_catalogue(folder: Path, kind: FolderKind) -> bool:

@@ -6,6 +6,7 @@ Nothing outside this room knows that it is SQLite. Subclasses add the rows of th
 import contextlib
 import math
 import os
+import secrets
 import sqlite3
 import threading
 import urllib.parse
@@ -25,6 +26,7 @@ _BUSY_TIMEOUT_SEC = 5.0
 _READER_CACHE_KIB = 16_384  # SQLite's own 2 MB do not hold the rows of 10,000 chunks
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1  # integers of SQLite
 _SEAL = "seal"
+_COMMITS_KNOWN = 1024  # an index that is more commits behind than that is made anew
 _SETTINGS = ("settings", "layout", "fingerprint", "key_dim", "max_segment_bytes", "replaces")
 DatabaseType = TypeVar("DatabaseType", bound="Database")
 
@@ -90,7 +92,10 @@ class Database:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != cls.KIND.application_id:
-            raise DamagedCorpusError(f"the catalogue is damaged: {path} is not a catalogue of PRECOG")
+            kind = cls.KIND
+            expected = f"the catalogue of a {kind.name}"
+            message = f"the catalogue is damaged: {path} is not a catalogue of PRECOG"
+            raise DamagedCorpusError(message, expected=expected, hint=kind.catalogue_anew)
         if version > (newest := len(cls.KIND.migrations)):
             hint = "install a newer version of PRECOG"
             message = f"the {cls.KIND.name} has a newer format"
@@ -188,9 +193,27 @@ class Database:
         found = self._all(f"SELECT key, value FROM meta WHERE key IN ({', '.join('?' * len(names))})", names)
         return {str(key): str(value) for key, value in found}
 
+    def begin_generations(self) -> None:
+        """Starts to count the changes of an empty catalogue."""
+        self.set_meta("generation", "0")
+        self._name_commit(0)
+
     def bump_generation(self) -> None:
-        """Counts a change; index files of an older generation are rebuilt."""
+        """Counts a change and gives it an id: index files of another one are brought up to date, or made anew."""
         self._run("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
+        generation = self.number("generation")
+        self._name_commit(generation)
+        self.delete_meta(_commit_key(generation - _COMMITS_KNOWN))
+
+    def commit_of(self, generation: int) -> str | None:
+        """The id of the commit that made a generation; None where it is not known, "" where no commit has one."""
+        found = self.get_meta(_commit_key(generation))
+        if found is None and self.get_meta(_commit_key(self.number("generation"))) is None:
+            return ""
+        return found
+
+    def _name_commit(self, generation: int) -> None:
+        self.set_meta(_commit_key(generation), secrets.token_hex(8))
 
     def delete_meta(self, key: str) -> None:
         """Removes a setting of the folder."""
@@ -342,6 +365,10 @@ class Database:
 
     def _damaged(self, what: str, reason: object) -> DamagedCorpusError:
         return damaged(what, reason, self.KIND.catalogue_anew)
+
+
+def _commit_key(generation: int) -> str:
+    return f"commit {generation}"
 
 
 def _escaped(data: bytes) -> str:

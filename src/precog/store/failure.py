@@ -40,7 +40,11 @@ def catalogue_error(error: sqlite3.Error, path: Path | str, remedy: str = CATALO
         primary = sqlite3.SQLITE_CORRUPT  # Python's own finding, without a code
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
         return DamagedCorpusError(f"the catalogue is damaged: {path} ({error})", hint=remedy)
-    return CorpusError(f"the catalogue refused a statement: {path} ({error})")
+    if primary == sqlite3.SQLITE_CONSTRAINT:  # of ours there is none that PRECOG itself runs into
+        hint = f"nothing of this step was kept; somebody else has put a rule or trigger into the catalogue: {remedy}"
+        return CorpusError(f"the catalogue refuses what is to be written: {path} ({error})", hint=hint)
+    hint = f"nothing of this step was kept; if it happens again, {remedy}"
+    return CorpusError(f"the catalogue refused a statement: {path} ({error})", hint=hint)
 
 
 @contextmanager
@@ -54,6 +58,22 @@ def guarded(path: Path | str, remedy: str = CATALOGUE_ANEW) -> Iterator[None]:
         raise catalogue_error(sqlite3.OperationalError("Could not decode to UTF-8"), path, remedy) from error
     except OSError as error:
         raise storage_error(error, path) from error
+
+
+@contextmanager
+def acknowledged(done: str, then: str) -> Iterator[None]:
+    """Raises an error of a block that comes after a commit as one that says what stands already, and how to go on.
+
+    Args:
+        done: what is done, and what is not.
+        then: what to type.
+    """
+    try:
+        yield
+    except (StorageError, CorpusError) as error:
+        first = "close the other programs that read it, then " if isinstance(error, BusyError) else ""
+        first = "free some space or see to the disk, then " if isinstance(error, StorageError) else first
+        raise type(error)(f"{done}: {error.message}", given=error.given, hint=f"{first}{then}") from error
 
 
 @contextmanager

@@ -65,6 +65,15 @@ class FolderReader:
         """Rises with every commit; index files that carry another one are stale."""
         return self._catalogue.number("generation")
 
+    def commit_of(self, generation: int) -> str | None:
+        """The random id of the commit that made a generation, the same in no other folder, nor in a copy of this one.
+
+        Returns:
+            None where it is not known, or no longer; "" for every generation of a folder that was written last before
+            commits had ids.
+        """
+        return self._catalogue.commit_of(generation)
+
     @property
     def is_current(self) -> bool:
         """False once a replacement has been published: open it again to see it."""

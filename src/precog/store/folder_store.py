@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import ClassVar, TypeVar
 
 from precog.errors import BusyError, CorpusError, StorageError
+from precog.store.belongings import refuse_links
 from precog.store.database import Database
 from precog.store.failure import guarded
 from precog.store.folder import WriterLock, make_folder
@@ -59,12 +60,13 @@ class FolderStore(FolderReader):
         """Makes a new one in an empty or missing folder and opens it to write.
 
         Raises:
-            CorpusError: the folder holds something else already.
+            CorpusError: the folder holds something else already, or a link in the place of a file.
             BusyError: another process is making it.
             StorageError: the disk refuses.
         """
         home = cls.FOLDER(path)
         home.refuse_existing()
+        refuse_links(path, cls.FOLDER.KIND.name)
         with guarded(path):
             make_folder(path)
         lock = WriterLock(path, wait_sec, cls.FOLDER.KIND.name)
@@ -93,7 +95,7 @@ class FolderStore(FolderReader):
             allow_damaged: open to write although a segment file is missing or short, to rescue the texts.
 
         Raises:
-            CorpusError: of another kind, or of a newer format.
+            CorpusError: of another kind, or of a newer format; or, to write, a link is in the place of a file.
             DamagedCorpusError: the marker, the catalogue or a segment file is damaged.
             BusyError: another process is still writing after ``wait_sec``.
         """
@@ -102,6 +104,7 @@ class FolderStore(FolderReader):
             folder = home.current
             return cls(path, folder, cls.DATABASE.open(folder / CATALOGUE, write=False), lock=None, write=False)
         home.current  # noqa: B018  # a folder of another kind gets no lock file
+        refuse_links(path, cls.FOLDER.KIND.name)
         lock = WriterLock(path, wait_sec, cls.FOLDER.KIND.name)
         try:
             folder = home.current
@@ -354,7 +357,7 @@ class FolderStore(FolderReader):
                 catalogue.set_meta(key, value)
             catalogue.seal_settings()
             catalogue.set_meta("next_segment", "0")
-            catalogue.set_meta("generation", "0")
+            catalogue.begin_generations()
         with guarded(folder):
             sync_folder(folder)
         return catalogue

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from jaxtyping import Int64
 
 from precog.errors import CorpusError
+from precog.store.belongings import refuse_links
 from precog.store.needles import Needles
 
 OnBytes = Callable[[int, int], None]
@@ -58,8 +59,9 @@ def search_folder(
         on_bytes: told how far it is.
 
     Raises:
-        CorpusError: a file cannot be read.
+        CorpusError: a file cannot be read, or a link is in the place of one, so that it lies elsewhere.
     """
+    refuse_links(folder, "folder")
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     total = sum(_size(path) for path in paths)
     found: dict[str, Int64[np.ndarray, " k"]] = {}

@@ -10,7 +10,7 @@ from precog.cli.memory.notes import tell
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
-from precog.memory.damage import damage_of
+from precog.memory.damage import damage_of, lost_of
 from precog.memory.made_with import prototypes_of, settings_of
 from precog.memory.place import existing_folder
 from precog.memory.selection import speakers_of
@@ -114,9 +114,11 @@ def stats(user: options.User, as_json: options.Json = False) -> int:
     """Say how much a memory holds, and where."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
         store.check_counters()
-        size, groups, settings = store.size(), store.subclusters(), settings_of(store)
+        size, groups, settings, lost = store.size(), store.subclusters(), settings_of(store), lost_of(store)
+    tell(lost)
     if as_json:
-        print_json({**asdict(size), "subclusters": [asdict(group) for group in groups], "settings": settings.to_json()})
+        subclusters = [asdict(group) for group in groups]
+        print_json({**asdict(size), "subclusters": subclusters, "settings": settings.to_json(), **lost.to_json()})
         return 0
     out.print(
         f"{counted(size.num_deposits, 'deposit')} in {counted(len(groups), 'sub-cluster')}; "

@@ -90,14 +90,17 @@ class MemoryBatch(Unit):
         What one of them has superseded is superseded by what has superseded that one; with nothing newer left, it holds
         again.
 
+        Deposits whose rows are lost, so that only parts of them are left, are named by the ids of those.
+
         Call ``MemoryStore.scrub`` afterwards; until it has succeeded every writer that opens the memory tries it.
 
         Raises:
             CorpusError: one of them is not here.
         """
         gone = sorted(set(deposit_ids))
-        self._check(gone)
         catalogue = self._database
+        lost = [number for number in catalogue.orphaned_ids() if number in set(gone)]
+        self._check(sorted(set(gone).difference(lost)))
         groups = catalogue.groups_of(gone)
         has_damaged = groups is None
         if groups is None:  # what is damaged may have been anywhere
@@ -108,6 +111,7 @@ class MemoryBatch(Unit):
         older = sorted(set(catalogue.superseded_by(gone)).difference(gone))
         restored = [deposit_id for deposit_id in older if self._holds_again(deposit_id, newer)]
         catalogue.delete_deposits(gone)
+        catalogue.delete_parts_of(lost)
         if has_damaged:  # they were counted under other names than they had in the end
             catalogue.recount_groups()
         for group in groups:
@@ -116,6 +120,14 @@ class MemoryBatch(Unit):
         emergent = catalogue.drop_emergent_of(gone)
         catalogue.set_meta(SCRUB_PENDING, "1")
         return Dropped(tuple(sorted(groups)), has_dropped_prototypes, tuple(emergent), freed, tuple(restored))
+
+    def note_unfinished(self, deposit_ids: Iterable[int]) -> None:
+        """Writes down, in the step that deletes them, of which deposits all traces are to be removed.
+
+        With each is kept, in hexadecimal, what its rows and records can be told by and what says nothing of it: its uid
+        and the hashes of its states. So the search for them can be done again, until ``MemoryStore.settle_unfinished``.
+        """
+        self._database.note_unfinished(self._database.marks_of(sorted(set(deposit_ids))))
 
     def move_deposits(self, deposit_ids: Iterable[int], domain: str, subcluster: str, probability: float) -> Dropped:
         """Routes deposits to another sub-cluster; the semantic states of those they leave and enter are dropped."""
@@ -219,7 +231,7 @@ class MemoryBatch(Unit):
         for deposit_id in deposit_ids:
             try:
                 found[deposit_id] = self._known(deposit_id).superseded_by
-            except DamagedCorpusError:
+            except CorpusError:  # damaged, or its row is lost
                 found[deposit_id] = None
         return found
 

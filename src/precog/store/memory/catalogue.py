@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from precog.errors import DamagedCorpusError
 from precog.store.memory.deposit_rows import DepositRows, deposit_or_error
 from precog.store.memory.derived_rows import DerivedRows
+from precog.store.memory.lost_rows import LostRows
 from precog.store.memory.row_builder import keys_of
 from precog.store.memory.state_rows import StateRows
-from precog.store.memory.tables import MEMORY
+from precog.store.memory.tables import FORGET, MEMORY
 
 
-class MemoryCatalogue(DepositRows, StateRows, DerivedRows):
+class MemoryCatalogue(DepositRows, StateRows, DerivedRows, LostRows):
     """One connection to the catalogue of a memory."""
 
     KIND = MEMORY
@@ -49,3 +50,5 @@ class MemoryCatalogue(DepositRows, StateRows, DerivedRows):
         except DamagedCorpusError as error:
             yield str(error)
         yield from self.miscounted()
+        for deposit_id in self.orphaned_ids():
+            yield f"the catalogue is damaged: deposit {deposit_id} is gone, and something of it is left; {FORGET}"

@@ -78,8 +78,10 @@ class DepositRows(Database):
         return {self._int(row[0]) for row in self._among("SELECT id FROM deposits WHERE id IN", deposit_ids)}
 
     def groups_of(self, deposit_ids: Sequence[int]) -> set[Group] | None:
-        """The sub-clusters that these deposits are in; None when a row is damaged, so that nobody can tell."""
-        found = set()
+        """The sub-clusters that these deposits are in; None when a row is damaged or gone, so that nobody can tell."""
+        found: set[Group] = set()
+        if len(self.known(deposit_ids)) < len(deposit_ids):
+            return None
         for row in self.deposit_rows(ids=deposit_ids):
             deposit = deposit_or_error(row)
             if isinstance(deposit, DamagedCorpusError):
@@ -94,9 +96,11 @@ class DepositRows(Database):
 
     def raw_parts(self, deposit_id: int) -> list[bytes]:
         """Text, header with text, key text and keys of a deposit as they stand there."""
-        sql = """SELECT CAST(text AS BLOB), CAST(header || text AS BLOB), CAST(key_text AS BLOB),
-            CAST(vectors AS BLOB) FROM deposits LEFT JOIN keys ON deposit_id = id WHERE id = ?"""
-        found = self._one(sql, (deposit_id,)) or ()
+        said = (
+            "SELECT CAST(text AS BLOB), CAST(header || text AS BLOB), CAST(key_text AS BLOB) FROM deposits WHERE id = ?"
+        )
+        keys = "SELECT CAST(vectors AS BLOB) FROM keys WHERE deposit_id = ?"  # they may be left of a lost deposit
+        found = [part for sql in (said, keys) for part in self._one(sql, (deposit_id,)) or ()]
         return [
             part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
             for part in found

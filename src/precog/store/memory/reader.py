@@ -104,10 +104,46 @@ class MemoryReader(FolderReader):
         """All deposits by rising id, a damaged one as the error that names it."""
         return map(deposit_or_error, self._catalogue.deposit_rows())
 
-    def damaged_ids(self, ids: Sequence[int] | None = None, *, superseded: bool | None = None) -> list[int]:
-        """The deposits that are not what was written, of these or of all; their rows are read."""
-        found = ((row, deposit_or_error(row)) for row in self._catalogue.deposit_rows(ids=ids, superseded=superseded))
-        return [int_of(row[0]) for row, deposit in found if isinstance(deposit, DamagedCorpusError)]
+    def damaged_ids(
+        self, ids: Sequence[int] | None = None, *, superseded: bool | None = None, unfinished: bool = False
+    ) -> list[int]:
+        """The deposits that are not what was written, of these or of all; their rows are read.
+
+        Args:
+            ids: of these; None for all.
+            superseded: only those that are, or only those that are not; then those whose row is gone are left out.
+            unfinished: also those that are forgotten, but not settled.
+        """
+        rows = self._catalogue.deposit_rows(ids=ids, superseded=superseded)
+        found = {int_of(row[0]) for row in rows if isinstance(deposit_or_error(row), DamagedCorpusError)}
+        if superseded is None:
+            lost = [*self._catalogue.orphaned_ids(), *(self._catalogue.unfinished() if unfinished else ())]
+            found |= set(lost) if ids is None else set(lost).intersection(ids)
+        return sorted(found)
+
+    def orphaned_ids(self) -> list[int]:
+        """Ids of deposits of which states, keys or a semantic state are left, and no row; from indexes alone."""
+        return self._catalogue.orphaned_ids()
+
+    def orphaned_semantic(self) -> set[Group]:
+        """Sub-clusters with a semantic state, but without the deposit that was folded into it last."""
+        return self._catalogue.orphaned_semantic()
+
+    def miscounted_semantic(self) -> list[tuple[Group, int, int]]:
+        """Sub-clusters whose semantic state was made of another number of deposits than are there: both numbers."""
+        return self._catalogue.miscounted_semantic()
+
+    def semantic_groups(self) -> set[Group]:
+        """The sub-clusters that have a semantic state."""
+        return self._catalogue.semantic_groups()
+
+    def unfinished(self) -> dict[int, list[str]]:
+        """Deposits that are forgotten and of which it is not settled that nothing is left.
+
+        Returns:
+            Their ids ▸ what their rows and records could be told by, in hexadecimal.
+        """
+        return self._catalogue.unfinished()
 
     def ids_that_hold(self) -> list[int]:
         """Ids of all deposits that were not superseded, rising, damaged ones included; no row is read."""

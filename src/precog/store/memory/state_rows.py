@@ -31,10 +31,16 @@ class StateRows(Database):
         return len(gone)
 
     def place_of(self, deposit_id: int, position: int | None) -> tuple[Location, bytes] | bool:
-        """Where a state lies and its content hash; True when it has expired, False when its deposit is gone."""
+        """Where a state lies and its content hash; True when it has expired, False when its deposit is gone.
+
+        One of a named position is found without the row of its deposit, too, which may have been lost.
+        """
         sql = """SELECT s.position, s.segment, s.slot, s.content_hash, s.seal FROM deposits d
             LEFT JOIN states s ON s.deposit_id = d.id AND s.position = coalesce(?, d.num_tokens) WHERE d.id = ?"""
         row = self._one(sql, (position, deposit_id))
+        if row is None:
+            sql = "SELECT position, segment, slot, content_hash, seal FROM states WHERE deposit_id = ? AND position = ?"
+            row = self._one(sql, (deposit_id, position))
         if row is None:
             return False
         return True if row[0] is None else self._checked(deposit_id, row)

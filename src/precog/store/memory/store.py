@@ -1,6 +1,6 @@
 """A user's memory on flash: opened by any number of readers and one writer, changed in commit units."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -66,6 +66,16 @@ class MemoryStore(FolderStore, MemoryReader):
             StorageError: the disk is full or refuses; the unit is undone and the store stays usable.
         """
         return self._committing(MemoryBatch)
+
+    def settle_unfinished(self, deposit_ids: Iterable[int]) -> None:
+        """Records that nothing is left to be done about deposits that were noted by ``note_unfinished``.
+
+        Raises:
+            StorageError: the disk refuses; they stay noted.
+        """
+        self._writable()
+        with self._catalogue.transaction():
+            self._catalogue.settle_unfinished(deposit_ids)
 
     def start_replacement(
         self, *, settings: Mapping[str, object], layout: RecordLayout, fingerprint: bytes, key_dim: int
