@@ -176,3 +176,53 @@ def test_verify_takes_what_gave_way_for_what_it_is(budgeted: tuple[Path, ModelCh
     report = verify_corpus(folder / "small", model=model, num_chunks=9)
     assert report.ok, report.violations
     assert report.records_checked == 2
+
+
+def test_a_part_of_the_layers_is_not_called_exact_and_auto_does_not_swap_it_for_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    monkeypatch.setattr(corpus_module, "load_encoder", lambda _spec: encoder)
+    save_model(tmp_path / "tiny", backbone.model, name="tiny", tokenizer_sha256=backbone.tokenizer.sha256)
+    write(tmp_path / "docs", "ships.txt", numbered(0, 12))
+    model = ModelChoice(str(tmp_path / "tiny"), "cpu")
+    run(tmp_path / "part", tmp_path / "docs", backbone, encoder, layers="bottom:1")
+    run(tmp_path / "small", tmp_path / "docs", backbone, encoder, codec="int4")
+    with Asker(tmp_path / "part", model=model, home=tmp_path) as opened:
+        chosen = opened.ask(QUESTION, AskOptions(mode="auto"))
+        assert chosen.plan is not None
+        assert (chosen.plan.way, chosen.plan.estimates_sec) == ("inject", {})
+        assert not chosen.mixture.exact
+        assert opened.ask(QUESTION, AskOptions(mode="in-context")).mixture.exact
+    with Asker(tmp_path / "small", model=model, home=tmp_path) as opened:
+        assert not opened.ask(QUESTION).mixture.exact
+
+
+@pytest.mark.parametrize("values", [
+    '{"pass_sec": 0, "token_sec": 0, "open_bytes_per_sec": 0}',
+    '{"pass_sec": 0.1, "token_sec": 1e-320, "open_bytes_per_sec": 1e9}',
+    '{"pass_sec": 0.1, "token_sec": true, "open_bytes_per_sec": 1e9}',
+    '{"pass_sec": 0.1, "token_sec": Infinity, "open_bytes_per_sec": 1e9}',
+    '{"pass_sec": 0.1, "token_sec": 1' + "0" * 400 + ', "open_bytes_per_sec": 1e9}',
+])  # fmt: skip
+def test_speeds_that_nobody_can_have_measured_are_measured_again(asker: Asker, tmp_path: Path, values: str) -> None:
+    path = tmp_path / "home" / SPEED_FILE
+    asker.ask(QUESTION, AskOptions(mode="auto"))
+    names = list(json.loads(path.read_text()))
+    path.write_text("{" + ", ".join(f"{json.dumps(name)}: {values}" for name in names) + "}")
+    plan = asker.ask(QUESTION, AskOptions(mode="auto")).plan
+    assert plan is not None
+    assert all(0 < sec < 60 for sec in plan.estimates_sec.values())
+
+
+def test_a_damaged_record_of_another_text_does_not_stop_auto(asker: Asker) -> None:
+    assert asker.searcher is not None
+    store = asker.searcher.store
+    wanted = asker.ask(QUESTION).sources[0].chunk
+    [path] = (store.folder / "segments").glob("*.seg")
+    data = bytearray(path.read_bytes())
+    for chunk in store.chunks(list(store.visible_chunk_ids())).values():
+        if chunk.location != wanted.location:
+            data[store.layout.offset(chunk.location.slot) + store.layout.state_offset] ^= 1
+    path.write_bytes(data)
+    answer = asker.ask(QUESTION, AskOptions(mode="auto"))
+    assert answer.sources[0].chunk.id == wanted.id

@@ -1,4 +1,4 @@
-"""The format of version 1 for ever: a kept corpus, and the snippet of docs/format.md."""
+"""The formats of versions 1 and 2 for ever: kept corpora, and the snippet of docs/format.md."""
 
 import contextlib
 import re
@@ -40,7 +40,7 @@ def test_a_corpus_of_version_1_opens(golden, write):
 
 
 def test_todays_writer_writes_the_bytes_of_version_1(golden, tmp_path):
-    assert SCHEMA_VERSION == 1, "a new version needs a golden corpus of its own beside this one"
+    assert SCHEMA_VERSION == 2, "a new version needs a golden corpus of its own beside these"
     with corpora.create(tmp_path / "today") as store:
         corpora.fill(store, 3, 3)
         with store.batch() as batch:
@@ -87,3 +87,17 @@ def test_the_documented_snippet_checks_the_catalogue_without_precog(tmp_path):
         connection.execute("UPDATE keys SET num_windows = 9 WHERE chunk_id = 4")
         connection.commit()
     assert namespace["unsealed"](path) == [2, 4]
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_corpus_of_version_2_opens_with_states_that_gave_way(tmp_path, write):
+    folder = Path(shutil.copytree(GOLDEN.parent / "v2", tmp_path / "corpus"))
+    with CorpusStore.open(folder, write=write) as store:
+        assert store.checksum() == "2b0dc04e1b288356603ca70991859e58d368bb81d34535c5394cad7ffb3ef6fe"
+        assert store.state_budget_bytes == 4 * store.layout.record_bytes
+        assert (store.size().num_states, store.size().num_unstored) == (4, 2)
+        seeds = [int(entry.text[-6:]) for entry in store.iter_texts()]
+        chunks = store.chunks(list(store.visible_chunk_ids())).values()
+        for chunk, seed in zip(chunks, seeds, strict=True):
+            if chunk.is_stored:
+                np.testing.assert_array_equal(store.read_state(chunk).state, corpora.parts_of(seed)["state"])

@@ -6,6 +6,7 @@ the model's files. The package is located, never imported, and files never choos
 
 import os
 import shlex
+import warnings
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -27,7 +28,7 @@ from precog.backbones.tenns.checkpoint import empty_model, load_model, read_card
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel
 from precog.backbones.tenns.packed import load_packed
-from precog.errors import ModelError, UsageError
+from precog.errors import ModelError, PrecogError, UsageError
 from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
 
 GROUP = "precog.models"
@@ -193,10 +194,19 @@ def _open_hosted(
 ) -> Backbone:
     """A model that another library runs; each family's adapter, and its library, is imported only here."""
     opener = import_module(f"precog.backbones.{kind}.opening")
-    backbone: HostedBackbone = opener.open_model(
-        path, encode_mode=encode_mode, device=device, dtype=dtype, template=template or Template()
-    )
-    return check_restored(backbone)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries about files that are refused here, or that do no harm
+        try:
+            backbone: HostedBackbone = opener.open_model(
+                path, encode_mode=encode_mode, device=device, dtype=dtype, template=template or Template()
+            )
+            return check_restored(backbone)
+        except PrecogError:
+            raise
+        except Exception as error:  # a configuration that its library takes, and cannot compute with
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            hint = "its configuration or weights are damaged, or its library is at fault"
+            raise ModelError(f"the model cannot be run: {said}", given=path, hint=hint) from error
 
 
 def _is_large(folder: Path) -> bool:

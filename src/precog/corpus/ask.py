@@ -251,7 +251,7 @@ class Asker:
                 settings=settings,
                 on_token=on_token,
             )
-            exact = composed.exact and (subset is None or subset.is_all)
+            exact = composed.exact and (subset is None or subset.is_all) and self._keeps_all
             mixture = Mixture(rule, exact, composed.weights)
             timings = replace(timings, inject=opened_sec + composed.compose_sec)
             again = [longest_of(texts)] if rule == "replay" else texts
@@ -260,6 +260,13 @@ class Asker:
         done = self._finish(answer, result, members, mixture, options, timings, on_text)
         return replace(done, plan=plan)
 
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether stored states are those that reading leaves: all layers, in 16 bits or more."""
+        assert self.searcher is not None
+        settings = self.searcher.settings
+        return settings.codec in ("fp32", "fp16") and self.backbone.spec.kept_layers(settings.layers).is_all
+
     def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
         """How the texts come into the model: as asked, or the quickest way to the same context."""
         assert self.searcher is not None
@@ -267,6 +274,9 @@ class Asker:
             return Plan(options.mode, "asked for", {})
         if options.layers is not None:
             return Plan("inject", "some layers alone were asked for", {})
+        kept = self.searcher.settings.layers
+        if not self.backbone.spec.kept_layers(kept).is_all:
+            return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
         planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
         return planner.plan(texts, options.compose)
 

@@ -15,6 +15,7 @@ from precog.backbones.protocol import Backbone
 from precog.corpus.search import Found
 from precog.corpus.settings import CorpusSettings
 from precog.engine.mask import Source
+from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.plan import Need, Plan, choose
 from precog.plan.probe import disk_speed, model_speed
 from precog.records import StateReader
@@ -120,7 +121,10 @@ class Planner:
         for chunk in self.store.chunks(drawn).values():
             if chunk.is_stored:
                 started = time.perf_counter()
-                self.store.read_state(chunk)
+                try:
+                    self.store.read_state(chunk)
+                except (DamagedStateError, DamagedCorpusError):
+                    continue  # it is told when somebody asks for it
                 found.append((self.store.layout.record_bytes, time.perf_counter() - started))
         return found
 

@@ -17,6 +17,7 @@ from precog.writing import output_file
 SPEED_FILE = "speed.json"
 _SHORT, _LONG = 16, 144  # tokens; their difference gives the time of one
 _REPEATS = 3
+_LEAST, _MOST = 1e-12, 1e15  # seconds, or bytes a second
 
 
 def model_speed(backbone: Backbone, codec: str, home: Path) -> Speed:
@@ -91,7 +92,7 @@ def _kept(home: Path, name: str, keys: tuple[str, ...], measure: Callable[[], di
         known = {}
     known = known if isinstance(known, dict) else {}
     found = known.get(name)
-    if isinstance(found, dict) and all(isinstance(found.get(key), int | float) and found[key] >= 0 for key in keys):
+    if isinstance(found, dict) and all(_is_plausible(found.get(key), key) for key in keys):
         return {key: float(found[key]) for key in keys}
     values = measure()
     try:
@@ -101,3 +102,10 @@ def _kept(home: Path, name: str, keys: tuple[str, ...], measure: Callable[[], di
     except (OSError, StorageError):
         pass  # measured again next time
     return values
+
+
+def _is_plausible(value: object, key: str) -> bool:
+    """Whether a number that was kept can have been measured: a damaged file must not decide anything."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return _LEAST <= value <= _MOST or (value == 0 and key in ("pass_sec", "latency_sec"))

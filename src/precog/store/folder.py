@@ -170,7 +170,9 @@ class MarkedFolder:
             CorpusError: it does, or it cannot be read.
         """
         if self.exists:
-            raise CorpusError(f"there is a {self.other_kind or self.KIND.name} here already", given=self.path)
+            there = self.other_kind or self.KIND.name
+            hint = "run the same command again to add to it" if there == self.KIND.name else "use another folder"
+            raise CorpusError(f"there is a {there} here already", given=self.path, hint=hint)
         with looking(self.path, self.KIND.name):
             if not os.path.lexists(self.path):
                 return

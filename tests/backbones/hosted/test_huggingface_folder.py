@@ -13,6 +13,7 @@ from precog.backbones.hosted.restore import restored
 from precog.backbones.huggingface.opening import check_version, open_model, open_tokenizer
 from precog.backbones.registry import load_backbone
 from precog.backbones.template import Template
+from precog.backbones.tiny import make_tiny
 from precog.errors import ForeignStateError, ModelError, UsageError
 
 
@@ -131,7 +132,7 @@ def test_weights_in_shards_are_read_and_a_lost_shard_is_named(folder_of, tmp_pat
     refusal(folder, r"weight files are missing; given: b\.safetensors")
     index["weight_map"]["x"] = "../elsewhere.safetensors"
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    refusal(folder, "names no files of this folder")
+    refusal(folder, "names no safetensors of this folder")
 
 
 def test_missing_tensors_are_counted_and_named_and_tied_ones_are_not_missing(mamba_folder):
@@ -159,7 +160,7 @@ def test_tensors_nobody_needs_do_no_harm(mamba_folder):
 def test_damaged_weights_are_refused(mamba_folder):
     path = mamba_folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    refusal(mamba_folder, "the model cannot be loaded")
+    refusal(mamba_folder, "a weight file cannot be read")
     path.unlink()
     refusal(mamba_folder, "has no weights")
     torch.save({}, mamba_folder / "pytorch_model.bin")
@@ -177,6 +178,8 @@ def test_damaged_weights_are_refused(mamba_folder):
         ({"model_type": "mine", "auto_map": {"AutoConfig": "x.Y"}}, "mine needs code of its own, which is never run"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised by another library"),
         ({"hidden_size": "wide"}, "the model cannot be loaded"),
+        ({"transformers_weights": "other.safetensors"}, "the weights are elsewhere; given: other.safetensors"),
+        ({"hidden_act": "nonsense"}, "the model cannot be loaded: KeyError 'nonsense'"),
     ],
 )
 def test_configurations_that_cannot_be_used_are_refused(mamba_folder, values, expected):
@@ -239,3 +242,36 @@ def test_the_tokenizer_opens_without_the_weights(mamba_folder):
 def test_a_model_in_a_hub_cache_has_the_name_it_has_there(folder_of):
     folder = folder_of(tiny_mamba(), "models--some--mamba-hf/snapshots/0123abc")
     assert opened(folder).card.name == "some/mamba-hf"
+
+
+@pytest.mark.parametrize("name", ["shard.bin", "config.json", "../other.safetensors"])
+def test_shards_are_safetensors_of_the_folder_and_nothing_else(mamba_folder, name):
+    tensors = load_file(mamba_folder / "model.safetensors")
+    (mamba_folder / "model.safetensors").unlink()
+    torch.save(tensors, mamba_folder / "shard.bin")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, name)}
+    (mamba_folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert "weights_only" not in refusal(mamba_folder, "names no safetensors of this folder")
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float8_e4m3fn, torch.complex64])
+def test_tensors_that_are_no_weights_are_not_cast(mamba_folder, dtype):
+    name = "backbone.layers.0.mixer.in_proj.weight"
+    rewrite(mamba_folder, lambda tensors: {**tensors, name: tensors[name].to(dtype)})
+    refusal(mamba_folder, f"1 tensors are of a type that is no weight; given: {name}")
+
+
+def test_an_id_beyond_all_reason_is_refused_before_room_is_made_for_it(mamba_folder):
+    path = mamba_folder / "tokenizer.json"
+    described = json.loads(path.read_text())
+    vocabulary = described["model"]["vocab"]
+    vocabulary[max(vocabulary, key=vocabulary.get)] = 4_000_000_000
+    path.write_text(json.dumps(described))
+    refusal(mamba_folder, "beyond all reason|cannot be read")
+
+
+@pytest.mark.parametrize("values", [{"chunk_size": 0}, {"chunk_size": -1}, {"time_step_limit": []}])
+def test_what_a_library_takes_and_cannot_compute_with_is_one_line(tmp_path, values):
+    folder = make_tiny("mamba2", tmp_path / "m")
+    configure(folder, **values)
+    refusal(folder, "the model cannot be (run|loaded)")

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers import logging as library_logging
 
@@ -23,13 +24,14 @@ from precog.errors import ModelError
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _BLOCK_BYTES = 1 << 22
+_DTYPES = ("F64", "F32", "F16", "BF16")
 _NAMED = 3  # missing tensors that an error names
 
 # what says nothing about what a state means: who wrote the file, ids of control tokens (the tokenizer's digest has
 # them), how to generate and to train
 _VOLATILE = re.compile(
     r"_.*|transformers_version|(torch_)?dtype|architectures|auto_map|use_cache|.*_token_id|id2label|label2id"
-    r"|initializer_.*|.*dropout.*|output_.*|return_dict|use_mambapy|use_associative_scan|rescale_prenorm_residual"
+    r"|initializer_.*|.*dropout.*|output_(hidden_states|attentions|scores|router_logits)|return_dict|use_mambapy|use_associative_scan|rescale_prenorm_residual"
     r"|time_step_(init_scheme|scale)|problem_type|tokenizer_class|max_length|min_length|do_sample|temperature|top_[kp]"
 )
 
@@ -60,9 +62,15 @@ class Folder:
         if "quantization_config" in config:
             hint = "give the model in full precision"
             raise ModelError("weights quantised by another library are not read", given=path, hint=hint)
+        if "transformers_weights" in config:  # the files that are read would be others than those that are hashed
+            given, hint = config["transformers_weights"], f"name the file {WEIGHTS} and take the key out of config.json"
+            raise ModelError("config.json says that the weights are elsewhere", given=given, hint=hint)
         if (path / "adapter_config.json").exists():
             raise ModelError("this folder holds an adapter", given=path, hint="merge it into its base model first")
-        return cls(path, config, _weight_files(path))
+        files = _weight_files(path)
+        for file in files:
+            _check_dtypes(file)
+        return cls(path, config, files)
 
     @property
     def model_type(self) -> str:
@@ -174,8 +182,8 @@ def _weight_files(path: Path) -> tuple[Path, ...]:
     if (path / INDEX).is_file():
         shards = _read_object(path / INDEX).get("weight_map")
         names = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
-        if not names or any(Path(name).name != name for name in names):
-            raise ModelError(f"{INDEX} names no files of this folder", given=path)
+        if not names or any(Path(name).name != name or not name.endswith(".safetensors") for name in names):
+            raise ModelError(f"{INDEX} names no safetensors of this folder", given=", ".join(names[:_NAMED]) or path)
         lost = [name for name in names if not (path / name).is_file()]
         if lost:
             raise ModelError("weight files are missing", given=", ".join(lost[:_NAMED]), hint="fetch the model again")
@@ -187,6 +195,25 @@ def _weight_files(path: Path) -> tuple[Path, ...]:
             "pickled weights can run code and are not opened", given=pickled[0], expected=WEIGHTS, hint=hint
         )
     raise ModelError("this folder has no weights", given=path, expected=f"{WEIGHTS} or {INDEX}")
+
+
+def _check_dtypes(file: Path) -> None:
+    """Refuses tensors that the library would cast without a word: whole numbers, or eight bits without their scales."""
+    try:
+        with safe_open(file, "pt") as tensors:
+            kinds = {name: tensors.get_slice(name).get_dtype() for name in list(tensors.keys())}
+    except Exception as error:  # the library has one class of errors for all that a file can be
+        raise ModelError(
+            f"a weight file cannot be read: {_line(error)}", given=file, hint="fetch the model again"
+        ) from error
+    wrong = {name: kind for name, kind in kinds.items() if kind not in _DTYPES}
+    if wrong:
+        name = min(wrong)
+        raise ModelError(
+            f"{len(wrong)} tensors are of a type that is no weight",
+            given=f"{name}: {wrong[name]}",
+            expected=", ".join(_DTYPES),
+        )
 
 
 def _read_object(path: Path) -> dict[str, Json]:
@@ -213,4 +240,5 @@ def quiet() -> Iterator[None]:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]
+    said = " ".join(str(error).split())[:300]
+    return said if len(said.split()) > 1 else f"{type(error).__name__} {said}".strip()

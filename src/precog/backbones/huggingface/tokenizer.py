@@ -20,6 +20,7 @@ from precog.text.tokenizer import Span
 
 _SPACE_MARK = "\u2581"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_MOST_IDS = 1 << 22
 _PROBE = "Ab, it's 5.1 × ü 日本 🦜\n\tx  y"
 
 
@@ -85,7 +86,10 @@ class FolderTokenizer:
     def _bytes_of_all(self, described: dict[str, Json], path: Path) -> None:
         vocabulary: dict[str, int] = self._pieces.get_vocab(with_added_tokens=True)
         added = self._pieces.get_added_tokens_decoder()
-        self._bytes = [b""] * (max(vocabulary.values(), default=-1) + 1)
+        largest = max(vocabulary.values(), default=-1)
+        if largest >= _MOST_IDS:
+            raise ModelError("the tokenizer has an id beyond all reason", given=largest, expected=f"below {_MOST_IDS}")
+        self._bytes = [b""] * (largest + 1)
         wording = {key: described.get(key) for key in ("decoder", "pre_tokenizer", "normalizer")}
         self._byte_level = '"ByteLevel"' in json.dumps(wording)
         letters = [_LETTER_OF[byte] if self._byte_level else f"<0x{byte:02X}>" for byte in range(256)]
