@@ -117,3 +117,41 @@ def test_models_lists_what_can_be_opened(capsys, monkeypatch, tmp_path):
         assert family["example_state_bytes"] > 0
         assert {"mix", "replay"} <= set(family["composition_rules"])
         assert not (family["grows"] and "mean" in family["composition_rules"])
+
+
+def test_a_model_that_was_moved_is_told_and_nothing_is_read_again_by_another(folder, capsys, monkeypatch):
+    make_tiny("tenns", folder / "installed", seed=7)
+    made = ["index", folder / "docs", "--corpus", folder / "c", "--model", folder / "model", "--threads", 1]
+    run(capsys, *made)
+    before = run(capsys, "info", "--corpus", folder / "c")
+    (folder / "model").rename(folder / "moved")
+    monkeypatch.setattr("precog.backbones.registry.installed_models", lambda: {"other": folder / "installed"})
+    for words in (["ask", "Who built it?", "--corpus", folder / "c"], ["verify", "--corpus", folder / "c"]):
+        error = run(capsys, *words, status=1)["error"]
+        assert (
+            error["hint"] == f"nothing is at {folder / 'model'} any more: say where the model is now with --model DIR"
+        )
+    error = run(capsys, "reindex", "--corpus", folder / "c", status=1)["error"]
+    assert (error["message"], error["given"]) == (
+        "the model that made this corpus is not where it was",
+        str(folder / "model"),
+    )
+    assert run(capsys, "info", "--corpus", folder / "c") == before
+    asked = ["ask", "Who built it?", "--corpus", folder / "c", "--always-answer", "--model", folder / "moved"]
+    assert run(capsys, *asked)["text"] in TEXT
+
+
+def test_one_corpus_has_one_precision(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PRECOG_HOME", str(tmp_path / "home"))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text(TEXT)
+    make_tiny("mamba2", tmp_path / "model")
+    made = ["index", tmp_path / "docs", "--corpus", tmp_path / "c", "--threads", 1]
+    run(capsys, *made, "--model", tmp_path / "model", "--dtype", "bfloat16")
+    assert run(capsys, "info", "--corpus", tmp_path / "c")["settings"]["encoding_dtype"] == "bfloat16"
+    (tmp_path / "docs" / "b.txt").write_text("A mill stands on the river Ouse.")
+    refused = run(capsys, *made, "--dtype", "float32", status=2)["error"]
+    assert (refused["given"], refused["expected"]) == ("float32", "bfloat16")
+    assert run(capsys, *made)["documents"]["new"] == 1  # its own, where nothing is said
+    run(capsys, "reindex", "--corpus", tmp_path / "c", "--codec", "fp32")
+    assert run(capsys, "info", "--corpus", tmp_path / "c")["settings"]["encoding_dtype"] == "bfloat16"

@@ -112,6 +112,7 @@ def load_backbone(
     threads: int | None = None,
     tokenizer: Tokenizer | None = None,
     template: Template | None = None,
+    made_in: str = "",
 ) -> Backbone:
     """Open a model.
 
@@ -124,6 +125,7 @@ def load_backbone(
             would take more than 2 GB unpacked, else ``float32``.
         threads: CPU threads of every later computation in this process; torch's choice when None.
         tokenizer: of a TENNs-LLM; Mistral-7B-v0.1 when None. Other models bring their own.
+        made_in: dtype that states at hand were made in: what ``auto`` is for a model of another library.
         template: text around chunks and questions in place of the model's own; the chunk's is part of the fingerprint.
 
     Raises:
@@ -141,7 +143,8 @@ def load_backbone(
     if kind != "tenns":
         if dtype == "packed":
             raise UsageError("only a quantised TENNs-LLM has packed weights", given=folder, expected="float32")
-        return _open_hosted(kind, folder, encode_mode, place, _DTYPES.get(dtype, torch.float32), template)
+        wanted = made_in if dtype == "auto" else dtype
+        return _open_hosted(kind, folder, encode_mode, place, _DTYPES.get(wanted, torch.float32), template)
     tokenizer = load_mistral_tokenizer() if tokenizer is None else tokenizer
     if is_adapter(folder) and dtype == "packed":
         hint = "merge it first: precog train merge"

@@ -172,7 +172,7 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     for number, found in enumerate(answer.sources):
         cited = answer.citation is not None and answer.citation.source == number
         span = answer.citation.span if cited and answer.citation is not None else None
-        print_source(number + 1, found, span, use=_use(answer, number < num_used))
+        print_source(number + 1, found, span, use=_use(answer, number < num_used, found.chunk.is_stored))
     mixture = answer.mixture
     if len(mixture.weights) > 1:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)
@@ -190,9 +190,11 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     out.print(f"[dim]total {human_seconds(times.total)}{startup}[/]")
 
 
-def _use(answer: CorpusAnswer, is_used: bool) -> str:
+def _use(answer: CorpusAnswer, is_used: bool, is_stored: bool) -> str:
     if not is_used:
         return "only found"
+    if answer.mode == "inject" and not is_stored:
+        return "its state gave way: read again, then injected"
     return "injected" if answer.mode == "inject" else "read"
 
 

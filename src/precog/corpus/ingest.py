@@ -16,7 +16,7 @@ from precog.corpus.sources import has_vanished
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import ReadStates, UnitWriter
 from precog.encoders import Encoder
-from precog.errors import DocumentError, PrecogError
+from precog.errors import DocumentError, PrecogError, UsageError
 from precog.store import CorpusStore, DocumentInfo
 from precog.store import Document as Row
 from precog.text.chunking.strategy import Strategy, chunk_document
@@ -52,6 +52,10 @@ class Ingest:
     ) -> None:
         self._settings = settings_of(store)
         check_model(store, self._settings, backbone, named)
+        if backbone.encoding_dtype != self._settings.encoding_dtype:
+            given, expected = backbone.encoding_dtype, self._settings.encoding_dtype
+            hint = "leave --dtype out, or read everything again: precog reindex --dtype …"
+            raise UsageError("this corpus was made with another --dtype", given=given, expected=expected, hint=hint)
         self._store = store
         self._backbone = backbone
         self._encoder = encoder

@@ -11,7 +11,10 @@ from precog.store.remedy import reindex_command
 
 def open_model(settings: CorpusSettings, choice: ModelChoice) -> Backbone:
     """The model that was chosen, else the corpus's, else the installed one; its states have room for the chunks."""
-    return fitted(choice.open(settings.model, settings.encode_mode, settings.template), settings.chunk_tokens)
+    return fitted(
+        choice.open(settings.model, settings.encode_mode, settings.template, settings.encoding_dtype),
+        settings.chunk_tokens,
+    )
 
 
 def check_model(store: CorpusStore, settings: CorpusSettings, backbone: Backbone, named: str | None) -> None:

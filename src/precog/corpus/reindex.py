@@ -74,6 +74,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             # a template belongs to the model it was given for: another one brings its own, unless one is given again
             settings = replace(settings, template=request.model.template_for(before.template))
             backbone = open_model(settings, request.model)
+            request.model.check_found(before.model, old.fingerprint.hex() == backbone.fingerprint, "corpus")
             tokenizer = backbone.tokenizer
             folder = str(request.model.folder().resolve()) if request.model.name else settings.model
             settings = replace(settings, model=folder, encoding_dtype=backbone.encoding_dtype)

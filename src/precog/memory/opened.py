@@ -136,7 +136,8 @@ class OpenMemory:
             store = MemoryStore.open(folder, write=True, wait_sec=wait_sec, allow_damaged=True)
             try:
                 settings = settings_of(store, wanted)
-                backbone, made = model.open(settings.model, "once", settings.template), encoder_of(settings, encoder)
+                backbone = model.open(settings.model, "once", settings.template, settings.encoding_dtype)
+                made = encoder_of(settings, encoder)
                 return cls(store, settings, backbone, made, keeps_prototypes=keeps_prototypes)
             except BaseException:
                 store.close()

@@ -82,7 +82,8 @@ def reindex(
     with MemoryStore.open(folder, write=True, wait_sec=30.0, allow_damaged=True) as store:
         old = settings_of(store)
         template = model.template_for(old.template)
-        backbone = model.open(old.model, "once", template)
+        backbone = model.open(old.model, "once", template, old.encoding_dtype)
+        model.check_found(old.model, store.fingerprint.hex() == backbone.fingerprint, "memory")
         check_remembers(backbone)
         named = encoder or (old.encoder or None)
         loaded = load_encoder(named)

@@ -46,8 +46,8 @@ class ModelChoice:
             return self.template.to_json()
         return kept if self.name is None and self.loaded is None else ""
 
-    def load(self, encode_mode: str) -> Backbone:
-        """Opens the model."""
+    def load(self, encode_mode: str, made_in: str = "") -> Backbone:
+        """Opens the model; ``made_in`` is the dtype of states that are at hand."""
         if self.loaded is not None:
             return self.loaded
         return load_backbone(
@@ -57,6 +57,7 @@ class ModelChoice:
             threads=self.threads,
             dtype=self.dtype,
             template=self.template,
+            made_in=made_in,
         )
 
     def folder(self) -> Path:
@@ -65,7 +66,7 @@ class ModelChoice:
             return Path(self.loaded.card.name)
         return find_model(self.name)
 
-    def open(self, made_by: str, encode_mode: str, template: str = "") -> Backbone:
+    def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> Backbone:
         """The model that was chosen, else the one that made the states, else the installed one.
 
         Args:
@@ -73,6 +74,7 @@ class ModelChoice:
             encode_mode: how chunks are read.
             template: what stood around chunks and questions then, as `Template.to_json` wrote it; one that was chosen
                 now is preferred.
+            made_in: dtype that the states were made in.
         """
         choice = self
         if choice.template is None and template:
@@ -89,4 +91,28 @@ class ModelChoice:
                         "the model that this was made with is gone", given=made_by, expected=gone.expected, hint=hint
                     ) from error
             choice = replace(choice, name=str(found))
-        return choice.load(encode_mode)
+        return choice.load(encode_mode, made_in)
+
+    def check_found(self, made_by: str, is_its_own: bool, what: str) -> None:
+        """Refuses to read texts again with the model that happens to be installed, unless it is the same one.
+
+        Args:
+            made_by: folder or name of the model that made the states.
+            is_its_own: whether the model that is open is that one.
+            what: "corpus" or "memory".
+
+        Raises:
+            ModelError: nobody named a model, and that one is not where it was.
+        """
+        if self.name is None and self.loaded is None and not is_its_own and is_lost(made_by):
+            hint = "say where it is now, or which other model is to read the texts: --model DIR"
+            raise ModelError(f"the model that made this {what} is not where it was", given=made_by, hint=hint)
+
+
+def is_lost(made_by: str) -> bool:
+    """Whether a model that a folder names is not to be found there any more."""
+    try:
+        find_model(made_by)
+    except ModelError:
+        return bool(made_by)
+    return False

@@ -5,6 +5,7 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.errors import ForeignStateError
 from precog.records.form import RecordForm
+from precog.records.model_choice import is_lost
 from precog.state import LayerSubset, State, codec_named, titled
 from precog.store import Record
 
@@ -23,6 +24,8 @@ def check_backbone(what: str, made_by: bytes, name: str, backbone: Backbone, hin
         ForeignStateError: it is another model; the error names both.
     """
     if made_by.hex() != backbone.fingerprint:
+        if is_lost(name):
+            hint = f"nothing is at {name} any more: say where the model is now with --model DIR"
         raise ForeignStateError(
             f"this {what} was made by another model, tokenizer, config or template",
             given=titled(backbone.card.name, backbone.fingerprint),
