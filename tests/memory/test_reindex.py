@@ -35,7 +35,7 @@ class Chosen(ModelChoice):
 
     loaded: TennsBackbone
 
-    def open(self, made_by: str, encode_mode: str) -> TennsBackbone:
+    def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> TennsBackbone:
         return self.loaded
 
 

@@ -28,7 +28,7 @@ class Loaded(ModelChoice):
 
     backbone: TennsBackbone
 
-    def open(self, made_by: str, encode_mode: str) -> TennsBackbone:
+    def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> TennsBackbone:
         return self.backbone
 
     def load(self, encode_mode: str) -> TennsBackbone:
