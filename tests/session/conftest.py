@@ -31,7 +31,7 @@ class Loaded(ModelChoice):
     def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> TennsBackbone:
         return self.backbone
 
-    def load(self, encode_mode: str) -> TennsBackbone:
+    def load(self, encode_mode: str, made_in: str = "") -> TennsBackbone:
         return self.backbone
 
 
