@@ -174,11 +174,6 @@ def resolve(flags: Mapping[str, object] | None = None, environment: Mapping[str,
     """
     environment = os.environ if environment is None else environment
     home = expanded(environment.get(HOME) or "~/.precog")
-    if home.exists() and not home.is_dir():
-        hint = f"set {HOME} to a folder, there or not yet" if environment.get(HOME) else "move it away"
-        raise UsageError(
-            "the home folder of precog is no folder", given=f"{HOME}={home}", expected="a folder", hint=hint
-        )
     in_file = _config_file(home / CONFIG_FILE, bool(environment.get(HOME)))
     known = {variable.key: variable for variable in VARIABLES}
     for key in in_file:

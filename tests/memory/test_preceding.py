@@ -152,7 +152,7 @@ def test_a_memory_that_is_read_again_finds_by_the_same_words(tmp_path, backbone:
         before, encoder = postings(memory), memory.encoder
     monkeypatch.setattr("precog.memory.reindex.load_encoder", lambda spec=None: encoder)
     choice = ModelChoice("", "cpu", None)
-    monkeypatch.setattr(ModelChoice, "open", lambda self, default, mode: backbone)
+    monkeypatch.setattr(ModelChoice, "open", lambda self, default, mode, template, made_in: backbone)
     reindex(tmp_path / "a", choice)
     with open_memory(tmp_path / "a", backbone) as memory:
         assert postings(memory) == before
