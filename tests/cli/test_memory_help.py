@@ -92,7 +92,7 @@ def test_a_home_that_is_a_file_is_named(run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PRECOG_HOME", "/dev/null")
     ended = run("memory", "list", "--user", "a")
     assert ended.status == 2
-    assert "given: PRECOG_HOME=/dev/null; expected: a folder; set PRECOG_HOME" in ended.err
+    assert "given: /dev/null (PRECOG_HOME says so); expected: a folder; set PRECOG_HOME" in ended.err
 
 
 def test_the_formats_are_named_in_the_help(run: Run) -> None:
