@@ -156,14 +156,7 @@ def _stored(backbone: Backbone, state: State) -> State:
     """The state as it comes back from FP32 bytes, where a state of this place may be stored."""
     if state.is_live and not backbone.spec.carries_tail:
         return state
-    codec = CODECS["fp32"]
-    return codec.decode(
-        codec.encode(state, backbone.spec),
-        backbone.spec,
-        num_tokens=state.num_tokens,
-        decay_time=state.decay_time,
-        encoding_dtype=state.encoding_dtype,
-    )
+    return CODECS["fp32"].rounded(state, backbone.spec)
 
 
 def _on(backbone: Backbone, state: State, ids: Sequence[int]) -> Tensor:

@@ -139,9 +139,7 @@ def verify_chunk(
     violations = _judge(f"{label}: injection", exact, "fp32", backbone)
     coded: dict[str, Comparison] = {}
     for name in codecs:
-        codec = codec_named(name)
-        data = codec.encode(fresh, backbone.spec)
-        back = codec.decode(data, backbone.spec, num_tokens=fresh.num_tokens, decay_time=fresh.decay_time)
+        back = codec_named(name).rounded(fresh, backbone.spec)
         coded[name] = dataclasses.replace(inject(back), max_codec_error=_codec_error(back, fresh, name, backbone.spec))
         violations += _judge(f"{label}: {name} codec", coded[name], name, backbone)
     if stored is not None:

@@ -83,7 +83,7 @@ def evaluate_codecs(
         ids = question_segment(backbone, question.question)
         _, expected = backbone.prefill_logits(ids, state)
         for name, codec in chosen.items():
-            back = through(codec, state, backbone.spec)
+            back = codec.rounded(state, backbone.spec)
             logits = expected if name == EXACT else backbone.prefill_logits(ids, back)[1]
             found[name].compare(logits, expected)
             found[name].layers.append(relative_errors(back, state))
@@ -109,17 +109,6 @@ def evaluate_codecs(
         "fingerprint": backbone.fingerprint,
         "dtype": backbone.encoding_dtype,
     }
-
-
-def through(codec: Codec, state: State, spec: StateSpec) -> State:
-    """A state as it comes back from a codec."""
-    return codec.decode(
-        codec.encode(state, spec),
-        spec,
-        num_tokens=state.num_tokens,
-        decay_time=state.decay_time,
-        encoding_dtype=state.encoding_dtype,
-    )
 
 
 def relative_errors(rounded: State, exact: State) -> Float32[Tensor, " L"]:

@@ -160,13 +160,7 @@ class Composer:
         if text not in self._members:
             ids, offsets = self.backbone.tokenizer.encode_with_offsets(text)
             [read] = self.backbone.encode_chunks([ids])
-            state = self._codec.decode(
-                self._codec.encode(read, self.backbone.spec),
-                self.backbone.spec,
-                num_tokens=read.num_tokens,
-                decay_time=read.decay_time,
-                encoding_dtype=read.encoding_dtype,
-            )
+            state = self._codec.rounded(read, self.backbone.spec)
             self._members[text] = Member(text, ids, offsets, state)
         return self._members[text]
 

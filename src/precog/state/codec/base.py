@@ -69,6 +69,21 @@ class Codec(ABC):
         rows = _stored_rows(state, spec, layers)
         return self._pack(rows, row_plan(spec, layers))
 
+    def rounded(self, state: State, spec: StateSpec, layers: LayerSubset | None = None) -> State:
+        """A state as it comes back from its bytes, with all that stands beside them.
+
+        Raises:
+            ForeignStateError, StateError: as `encode`.
+        """
+        return self.decode(
+            self.encode(state, spec, layers),
+            spec,
+            layers,
+            num_tokens=state.num_tokens,
+            decay_time=state.decay_time,
+            encoding_dtype=state.encoding_dtype,
+        )
+
     def decode(
         self,
         data: Buffer,
