@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from precog.backbones.hosted.runtime import RowShape
 from precog.errors import ModelError
 
 
@@ -15,10 +16,13 @@ class CausalModel:
         head: where the module that scores tokens stands in it.
 
     Attributes:
+        shape: of its rows; whoever derives from this says it.
         vocab_size: scores after every token.
         device: where it computes.
         dtype: compute dtype.
     """
+
+    shape: RowShape
 
     def __init__(self, model: nn.Module, head: str = "lm_head") -> None:
         self._model = model
@@ -32,6 +36,10 @@ class CausalModel:
     def num_parameters(self) -> int:
         """Weights, tied ones once."""
         return sum(weight.numel() for weight in self._model.parameters())
+
+    def empty(self) -> Float[Tensor, "L S"]:
+        """Zeros: what every text starts from, unless a model says otherwise."""
+        return torch.zeros(self.shape.layers, self.shape.reals)
 
     def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:
         """Scores of the library's own forward pass over a text, from nothing and without any cache: the judge."""

@@ -38,10 +38,6 @@ class MambaRuntime(CausalModel):
         end = reals + self._delay * self._inner
         self.shape = RowShape(layers=int(config.num_hidden_layers), reals=end, window=(reals, end))
 
-    def empty(self) -> Float[Tensor, "L S"]:
-        """Zeros: neither the scan nor the convolution has met anything."""
-        return torch.zeros(self.shape.layers, self.shape.reals)
-
     @torch.no_grad()
     def forward(
         self, tokens: Int64[Tensor, "B T"], rows: Float[Tensor, "L B S"], num_tokens: Sequence[int], *, every: bool

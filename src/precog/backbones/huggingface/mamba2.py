@@ -72,10 +72,6 @@ class Mamba2Runtime(CausalModel):
             layers=len(self._layers), reals=inputs + self._inner * self._state_size, window=(0, inputs)
         )
 
-    def empty(self) -> Float[Tensor, "L S"]:
-        """Zeros: what every text starts from."""
-        return torch.zeros(self.shape.layers, self.shape.reals)
-
     @torch.no_grad()
     def forward(
         self,

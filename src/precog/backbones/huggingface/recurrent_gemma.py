@@ -131,10 +131,6 @@ class RecurrentGemmaRuntime(CausalModel):
         reals = tuple(mixer.reals for mixer in self._mixers)
         self.shape = RowShape(layers=len(reals), reals=max(reals), layer_reals=reals, averages=False)
 
-    def empty(self) -> Float[Tensor, "L S"]:
-        """Zeros: what every text starts from."""
-        return torch.zeros(self.shape.layers, self.shape.reals)
-
     def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:
         """As of every model; one at a time, since the library writes on its modules, and what it leaves is removed."""
         with self._judging:

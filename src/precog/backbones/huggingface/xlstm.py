@@ -82,10 +82,6 @@ class XlstmRuntime(CausalModel):
             ),
         )
 
-    def empty(self) -> Float[Tensor, "L S"]:
-        """Zeros: what every text starts from."""
-        return torch.zeros(self.shape.layers, self.shape.reals)
-
     def one_pass(self, tokens: Int64[Tensor, " T"]) -> Float[Tensor, "T V"]:
         """As of every model; under autocast at BF16, where the library would multiply BF16 by FP32 and fail."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.dtype == torch.bfloat16):
