@@ -261,11 +261,15 @@ class Asker:
         return replace(done, plan=plan)
 
     @property
+    def _keeps_all_layers(self) -> bool:
+        assert self.searcher is not None
+        return self.backbone.spec.kept_layers(self.searcher.settings.layers).is_all
+
+    @property
     def _keeps_all(self) -> bool:
         """Whether stored states are those that reading leaves: all layers, in 16 bits or more."""
         assert self.searcher is not None
-        settings = self.searcher.settings
-        return settings.codec in ("fp32", "fp16") and self.backbone.spec.kept_layers(settings.layers).is_all
+        return self._keeps_all_layers and self.searcher.settings.codec in ("fp32", "fp16")
 
     def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
         """How the texts come into the model: as asked, or the quickest way to the same context."""
@@ -274,8 +278,8 @@ class Asker:
             return Plan(options.mode, "asked for", {})
         if options.layers is not None:
             return Plan("inject", "some layers alone were asked for", {})
-        kept = self.searcher.settings.layers
-        if not self.backbone.spec.kept_layers(kept).is_all:
+        if not self._keeps_all_layers:
+            kept = self.searcher.settings.layers
             return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
         planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
         return planner.plan(texts, options.compose)
