@@ -155,3 +155,11 @@ def test_one_corpus_has_one_precision(tmp_path, monkeypatch, capsys):
     assert run(capsys, *made)["documents"]["new"] == 1  # its own, where nothing is said
     run(capsys, "reindex", "--corpus", tmp_path / "c", "--codec", "fp32")
     assert run(capsys, "info", "--corpus", tmp_path / "c")["settings"]["encoding_dtype"] == "bfloat16"
+
+
+def test_what_is_listed_for_transformers_is_what_its_adapters_read(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from precog.backbones.huggingface.families import FAMILIES
+    from precog.backbones.tiny import TRANSFORMERS
+
+    assert set(TRANSFORMERS) == set(FAMILIES)

@@ -3,25 +3,10 @@
 from importlib import import_module
 from pathlib import Path
 
+from precog.backbones.supported import FAMILIES
 from precog.errors import UsageError
 
-TRANSFORMERS = (
-    "mamba",
-    "falcon_mamba",
-    "mamba2",
-    "rwkv",
-    "xlstm",
-    "recurrent_gemma",
-    "jamba",
-    "bamba",
-    "falcon_h1",
-    "zamba2",
-    "nemotron_h",
-    "granitemoehybrid",
-    "qwen3_next",
-    "olmo_hybrid",
-    "lfm2",
-)
+TRANSFORMERS = tuple(family.name for family in FAMILIES if family.through == "transformers")
 LLAMA_CPP = ("gguf-mamba", "gguf-mamba2", "gguf-rwkv6", "gguf-rwkv7")
 NAMES = ("tenns", *TRANSFORMERS, "rwkv7", *LLAMA_CPP)
 
