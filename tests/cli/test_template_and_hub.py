@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from precog.backbones.hub import cached, download, is_hub_id
 from precog.backbones.registry import find_model
 from precog.backbones.template import Template
 from precog.backbones.tiny import make_tiny
 from precog.cli.main import main
 from precog.errors import ModelError, UsageError
+from precog.hub import cached, download, is_hub_id
 
 TEXT = "The lighthouse of Marrow was built in 1843 by Ada Quill. Its lamp burns whale oil."
 

@@ -18,7 +18,6 @@ import torch
 from precog.backbones.card import ModelCard
 from precog.backbones.hosted.backbone import HostedBackbone
 from precog.backbones.hosted.restore import check_restored
-from precog.backbones.hub import cached, is_hub_id
 from precog.backbones.kind import kind_of
 from precog.backbones.protocol import Backbone
 from precog.backbones.template import Template
@@ -29,6 +28,7 @@ from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel
 from precog.backbones.tenns.packed import load_packed
 from precog.errors import ModelError, PrecogError, UsageError
+from precog.hub import cached, is_hub_id
 from precog.text.tokenizer import Tokenizer, load_mistral_tokenizer
 
 GROUP = "precog.models"

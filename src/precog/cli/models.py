@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from precog.backbones.hub import download
 from precog.backbones.kind import kind_of
 from precog.backbones.registry import installed_models
 from precog.backbones.supported import FAMILIES, Family
@@ -13,6 +12,7 @@ from precog.backbones.tenns.checkpoint import read_card
 from precog.cli import options
 from precog.cli.output import human_bytes, out, print_json, shown
 from precog.errors import ModelError
+from precog.hub import download
 
 FLOAT16_BYTES = 2
 

@@ -3,12 +3,12 @@
 import hashlib
 import importlib.util
 import json
-import os
 from pathlib import Path
 
 from precog.encoders.encoder import Encoder
 from precog.encoders.onnx_encoder import EncoderFiles, OnnxEncoder, Pooling
 from precog.errors import EncoderError
+from precog.hub import cached
 
 MINILM_NAME = "all-MiniLM-L6-v2 (INT8)"
 MINILM_MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -68,7 +68,7 @@ def _files_of(spec: str) -> EncoderFiles:
         return _files_of_onnx(path)
     if path.is_dir():
         return _files_of_folder(path, spec)
-    snapshot = _cached_snapshot(spec)
+    snapshot = cached(spec)
     if snapshot is not None:
         return _files_of_folder(snapshot, spec)
     hint = "download it yourself and pass its folder: PRECOG never opens a connection"
@@ -111,14 +111,3 @@ def _json(path: Path) -> dict[str, object]:
     except ValueError as error:
         raise EncoderError("the encoder's settings cannot be read", given=f"{path} ({error})") from error
     return found if isinstance(found, dict) else {}
-
-
-def _cached_snapshot(hub_id: str) -> Path | None:
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / ("models--" + hub_id.replace("/", "--"))
-    try:
-        revision = (cache / "refs" / "main").read_text().strip()
-    except OSError:
-        return None
-    snapshot = cache / "snapshots" / revision
-    return snapshot if snapshot.is_dir() else None
