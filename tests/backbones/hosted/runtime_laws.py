@@ -1,7 +1,8 @@
 """Laws of every runtime: where a text is cut, and what else is read meanwhile, changes no score."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precog.backbones.hosted.runtime import Runtime
-from precog.state import StateSpec
+from precog.backbones.registry import load_backbone
+from precog.errors import ForeignStateError
+from precog.state import StateSpec, codec_named
 
 BOUND = 1e-4
 LENGTH = 80
@@ -46,6 +49,26 @@ def spec_of(runtime: Runtime) -> StateSpec:
         scaled=shape.scaled,
         averages=shape.averages,
     )
+
+
+def goes_through_a_store(folder_of: Callable[..., Path], make: Callable[..., torch.nn.Module]) -> None:
+    """A state comes back bit by bit and is continued alike; a fine-tune of the same shape refuses it."""
+    backbone = load_backbone(folder_of(make(), "made"), device="cpu")
+    ids = backbone.tokenizer.encode("The keeper wrote every ship into a book.")
+    (state,) = backbone.encode_chunks([ids])
+    codec = codec_named("fp32")
+    raw = codec.encode(state, backbone.spec)
+    assert len(raw) == 4 * backbone.spec.num_reals()
+    loaded = codec.decode(raw, backbone.spec, num_tokens=state.num_tokens, encoding_dtype="float32")
+    assert torch.equal(loaded.recurrent, state.recurrent)
+    question = backbone.tokenizer.encode("Who?")
+    assert torch.equal(backbone.prefill(question, loaded)[1], backbone.prefill(question, state)[1])
+    assert codec.encode(backbone.empty_state(), backbone.spec)  # what nothing leaves is finite, too
+    tuned = load_backbone(folder_of(make(seed=1), "tuned"), device="cpu")
+    assert tuned.spec.reals_per_layer == backbone.spec.reals_per_layer
+    assert tuned.fingerprint != backbone.fingerprint
+    with pytest.raises(ForeignStateError):
+        tuned.open([state])
 
 
 class RuntimeLaws:

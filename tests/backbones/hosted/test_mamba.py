@@ -6,14 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from runtime_laws import goes_through_a_store
 from tiny_folders import VOCABULARY, tiny_mamba
 
 from precog.backbones.hosted.runtime import Runtime
 from precog.backbones.huggingface.families import runtime_of
 from precog.backbones.huggingface.mamba import MambaRuntime
-from precog.backbones.registry import load_backbone
-from precog.errors import ForeignStateError
-from precog.state import codec_named
 
 BOUND = 1e-4
 LENGTH = 40
@@ -144,19 +142,5 @@ def test_the_library_forgets_an_injected_state_and_this_does_not(falcon):
     assert (stock - window_only[0]).abs().max() <= BOUND  # it kept the convolution's inputs and nothing else
 
 
-def test_states_go_through_a_store_bit_by_bit_and_belong_to_one_model(mamba_folder, folder_of):
-    backbone = load_backbone(mamba_folder, device="cpu")
-    ids = backbone.tokenizer.encode("The keeper wrote every ship into a book.")
-    (state,) = backbone.encode_chunks([ids])
-    codec = codec_named("fp32")
-    raw = codec.encode(state, backbone.spec)
-    assert len(raw) == 4 * backbone.spec.num_reals()
-    loaded = codec.decode(raw, backbone.spec, num_tokens=state.num_tokens, encoding_dtype="float32")
-    assert torch.equal(loaded.recurrent, state.recurrent)
-    question = backbone.tokenizer.encode("Who?")
-    assert torch.equal(backbone.prefill(question, loaded)[1], backbone.prefill(question, state)[1])
-    tuned = load_backbone(folder_of(tiny_mamba(seed=1), "tuned"), device="cpu")
-    assert tuned.spec.reals_per_layer == backbone.spec.reals_per_layer
-    assert tuned.fingerprint != backbone.fingerprint
-    with pytest.raises(ForeignStateError):
-        tuned.open([state])
+def test_states_go_through_a_store_bit_by_bit_and_belong_to_one_model(folder_of):
+    goes_through_a_store(folder_of, tiny_mamba)

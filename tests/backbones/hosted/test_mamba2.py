@@ -2,14 +2,12 @@
 
 import pytest
 import torch
-from runtime_laws import BOUND, RuntimeLaws, empty, read, text
+from runtime_laws import BOUND, RuntimeLaws, empty, goes_through_a_store, read, text
 from tiny_folders import VOCABULARY
 from transformers import Mamba2Config, Mamba2ForCausalLM
 
 from precog.backbones.huggingface.mamba2 import CHUNK_TOKENS, Mamba2Runtime, scan
-from precog.backbones.registry import load_backbone
-from precog.errors import ForeignStateError, ModelError
-from precog.state import codec_named
+from precog.errors import ModelError
 
 SIZES = {
     "vocab_size": VOCABULARY,
@@ -127,16 +125,4 @@ def test_a_model_built_in_another_way_is_refused_by_name():
 
 
 def test_states_go_through_a_store_bit_by_bit_and_belong_to_one_model(folder_of):
-    backbone = load_backbone(folder_of(tiny_mamba2(), "tiny-mamba2"), device="cpu")
-    ids = backbone.tokenizer.encode("The keeper wrote every ship into a book.")
-    (state,) = backbone.encode_chunks([ids])
-    codec = codec_named("fp32")
-    raw = codec.encode(state, backbone.spec)
-    loaded = codec.decode(raw, backbone.spec, num_tokens=state.num_tokens, encoding_dtype="float32")
-    assert torch.equal(loaded.recurrent, state.recurrent)
-    question = backbone.tokenizer.encode("Who?")
-    assert torch.equal(backbone.prefill(question, loaded)[1], backbone.prefill(question, state)[1])
-    tuned = load_backbone(folder_of(tiny_mamba2(seed=1), "tuned"), device="cpu")
-    assert tuned.spec.reals_per_layer == backbone.spec.reals_per_layer
-    with pytest.raises(ForeignStateError):
-        tuned.open([state])
+    goes_through_a_store(folder_of, tiny_mamba2)

@@ -6,14 +6,12 @@ from inspect import signature
 
 import pytest
 import torch
-from runtime_laws import BOUND, RuntimeLaws, empty, read, spec_of, text
+from runtime_laws import BOUND, RuntimeLaws, empty, goes_through_a_store, read, spec_of, text
 from tiny_folders import VOCABULARY
 from transformers import DynamicCache, RecurrentGemmaConfig, RecurrentGemmaForCausalLM
 
 from precog.backbones.huggingface.recurrent_gemma import RecurrentGemmaRuntime, linear_scan
-from precog.backbones.registry import load_backbone
-from precog.errors import ForeignStateError, StateError
-from precog.state import codec_named
+from precog.errors import StateError
 from precog.state.blend import blend
 
 SIZES = {
@@ -186,16 +184,4 @@ def test_a_state_of_the_published_2b_is_as_large_as_it_should_be():
 
 
 def test_states_go_through_a_store_bit_by_bit_and_belong_to_one_model(folder_of):
-    backbone = load_backbone(folder_of(tiny_gemma(), "tiny-gemma"), device="cpu")
-    ids = backbone.tokenizer.encode("The keeper wrote every ship into a book.")
-    (state,) = backbone.encode_chunks([ids])
-    codec = codec_named("fp32")
-    raw = codec.encode(state, backbone.spec)
-    loaded = codec.decode(raw, backbone.spec, num_tokens=state.num_tokens, encoding_dtype="float32")
-    assert torch.equal(loaded.recurrent, state.recurrent)
-    question = backbone.tokenizer.encode("Who?")
-    assert torch.equal(backbone.prefill(question, loaded)[1], backbone.prefill(question, state)[1])
-    tuned = load_backbone(folder_of(tiny_gemma(seed=1), "tuned"), device="cpu")
-    assert tuned.spec.reals_per_layer == backbone.spec.reals_per_layer
-    with pytest.raises(ForeignStateError):
-        tuned.open([state])
+    goes_through_a_store(folder_of, tiny_gemma)

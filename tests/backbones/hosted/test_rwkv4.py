@@ -1,17 +1,15 @@
 """RWKV-4: reading on from any row equals the library's own pass, and means of states are means of what they are."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
-from runtime_laws import BOUND, RuntimeLaws, empty, read, spec_of, text
+from runtime_laws import BOUND, RuntimeLaws, empty, goes_through_a_store, read, spec_of, text
 from tiny_folders import VOCABULARY
 from transformers import RwkvConfig, RwkvForCausalLM
 
 from precog.backbones.huggingface.rwkv import NOTHING, RwkvRuntime, weighted_values
-from precog.backbones.registry import load_backbone
-from precog.errors import ForeignStateError
-from precog.state import codec_named
 from precog.state.blend import blend
 
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 4, "context_length": 256}
@@ -151,17 +149,4 @@ def test_a_state_of_the_published_169m_is_as_large_as_it_should_be():
 
 
 def test_states_go_through_a_store_bit_by_bit_and_belong_to_one_model(folder_of):
-    backbone = load_backbone(folder_of(tiny_rwkv(rescale_every=2), "tiny-rwkv"), device="cpu")
-    ids = backbone.tokenizer.encode("The keeper wrote every ship into a book.")
-    (state,) = backbone.encode_chunks([ids])
-    codec = codec_named("fp32")
-    raw = codec.encode(state, backbone.spec)
-    loaded = codec.decode(raw, backbone.spec, num_tokens=state.num_tokens, encoding_dtype="float32")
-    assert torch.equal(loaded.recurrent, state.recurrent)
-    question = backbone.tokenizer.encode("Who?")
-    assert torch.equal(backbone.prefill(question, loaded)[1], backbone.prefill(question, state)[1])
-    assert codec.encode(backbone.empty_state(), backbone.spec)  # m of nothing is a finite number
-    tuned = load_backbone(folder_of(tiny_rwkv(seed=1, rescale_every=2), "tuned"), device="cpu")
-    assert tuned.spec.reals_per_layer == backbone.spec.reals_per_layer
-    with pytest.raises(ForeignStateError):
-        tuned.open([state])
+    goes_through_a_store(folder_of, partial(tiny_rwkv, rescale_every=2))

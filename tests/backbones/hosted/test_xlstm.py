@@ -2,16 +2,13 @@
 
 import pytest
 import torch
-from runtime_laws import RuntimeLaws, empty, read, spec_of, text
+from runtime_laws import RuntimeLaws, empty, goes_through_a_store, read, spec_of, text
 from tiny_folders import VOCABULARY
 from torch.nn import functional as F
 from transformers import xLSTMConfig, xLSTMForCausalLM
 from transformers.models.xlstm.modeling_xlstm import xLSTMPreTrainedModel
 
 from precog.backbones.huggingface.xlstm import CHUNK_TOKENS, XlstmRuntime, matrix_memory
-from precog.backbones.registry import load_backbone
-from precog.errors import ForeignStateError
-from precog.state import codec_named
 from precog.state.blend import blend
 
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 3, "num_heads": 4, "chunk_size": 16}
@@ -170,16 +167,4 @@ def test_the_forget_gate_is_a_sigmoid_so_that_scales_only_fall_until_something_i
 
 
 def test_states_go_through_a_store_bit_by_bit_and_belong_to_one_model(folder_of):
-    backbone = load_backbone(folder_of(tiny_xlstm(), "tiny-xlstm"), device="cpu")
-    ids = backbone.tokenizer.encode("The keeper wrote every ship into a book.")
-    (state,) = backbone.encode_chunks([ids])
-    codec = codec_named("fp32")
-    raw = codec.encode(state, backbone.spec)
-    loaded = codec.decode(raw, backbone.spec, num_tokens=state.num_tokens, encoding_dtype="float32")
-    assert torch.equal(loaded.recurrent, state.recurrent)
-    question = backbone.tokenizer.encode("Who?")
-    assert torch.equal(backbone.prefill(question, loaded)[1], backbone.prefill(question, state)[1])
-    tuned = load_backbone(folder_of(tiny_xlstm(seed=1), "tuned"), device="cpu")
-    assert tuned.spec.reals_per_layer == backbone.spec.reals_per_layer
-    with pytest.raises(ForeignStateError):
-        tuned.open([state])
+    goes_through_a_store(folder_of, tiny_xlstm)
