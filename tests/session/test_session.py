@@ -16,7 +16,9 @@ from precog.engine import Composing
 from precog.errors import EncoderError, UsageError
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
+from precog.memory.reindex import reindex
 from precog.memory.utterance import Utterance
+from precog.records import ModelChoice
 from precog.session import Session, SessionOptions, memory_side
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
@@ -253,3 +255,16 @@ def test_a_question_of_a_transcript_is_not_the_evidence_for_its_own_answer(
             entry.memory.deposit.info.text for entry in talk.say("What breed is Biscuit?").evidence if entry.memory
         ]
         assert "Congratulations! What breed is Biscuit?" not in texts[:1]
+
+
+@pytest.mark.parametrize("changed", [{"layers": "bottom:1"}, {"codec": "int4"}])
+def test_a_part_of_a_state_is_not_called_exact(
+    tmp_path, session: Opened, choice: ModelChoice, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str]
+):
+    monkeypatch.setattr("precog.memory.reindex.load_encoder", lambda _named: CountingEncoder())
+    with session(tmp_path / "ana") as first:
+        assert first.say(FACTS[0]).remembered is not None
+        assert first.say("Where did my sister Clara move?").exact
+    reindex(tmp_path / "ana", choice, wanted=changed)
+    with session(tmp_path / "ana") as second:
+        assert not second.say("Where did my sister Clara move?").exact

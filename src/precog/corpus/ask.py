@@ -251,7 +251,7 @@ class Asker:
                 settings=settings,
                 on_token=on_token,
             )
-            exact = composed.exact and (subset is None or subset.is_all) and self._keeps_all
+            exact = composed.exact and (subset is None or subset.is_all) and self._states.keeps_states
             mixture = Mixture(rule, exact, composed.weights)
             timings = replace(timings, inject=opened_sec + composed.compose_sec)
             again = [longest_of(texts)] if rule == "replay" else texts
@@ -260,17 +260,6 @@ class Asker:
         done = self._finish(answer, result, members, mixture, options, timings, on_text)
         return replace(done, plan=plan)
 
-    @property
-    def _keeps_all_layers(self) -> bool:
-        assert self.searcher is not None
-        return self.backbone.spec.kept_layers(self.searcher.settings.layers).is_all
-
-    @property
-    def _keeps_all(self) -> bool:
-        """Whether stored states are those that reading leaves: all layers, in 16 bits or more."""
-        assert self.searcher is not None
-        return self._keeps_all_layers and self.searcher.settings.codec in ("fp32", "fp16")
-
     def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
         """How the texts come into the model: as asked, or the quickest way to the same context."""
         assert self.searcher is not None
@@ -278,7 +267,7 @@ class Asker:
             return Plan(options.mode, "asked for", {})
         if options.layers is not None:
             return Plan("inject", "some layers alone were asked for", {})
-        if not self._keeps_all_layers:
+        if not self._states.keeps_all_layers:
             kept = self.searcher.settings.layers
             return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
         planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)

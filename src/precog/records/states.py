@@ -57,6 +57,16 @@ class StateReader:
         one = len(backbone.reading([backbone.tokenizer.encode("a")[0]]))
         self._extra_tokens = one - self._passes + backbone.empty_state().num_tokens
 
+    @property
+    def keeps_all_layers(self) -> bool:
+        """Whether no layer was left out."""
+        return self._layers.is_all
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether what is stored counts as what reading leaves: every layer, in 16 bits or more."""
+        return self.keeps_all_layers and self._codec.name in ("fp32", "fp16")
+
     def encode(self, state: State) -> bytes:
         """The state bytes of a record."""
         return self._codec.encode(state, self._spec, self._layers)

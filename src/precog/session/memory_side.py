@@ -171,6 +171,11 @@ class MemorySide:
         cosines = [float((entry.keys @ key).max()) for entry in store.iter_keys([found.id], only_sound=True)]
         return Evidence(found, asked.score, cosines[0] if cosines else asked.cosine)
 
+    @property
+    def keeps_states(self) -> bool:
+        """Whether stored states count as what reading leaves."""
+        return self._reader.keeps_states
+
     def state(self, evidence: Evidence) -> tuple[State, Source]:
         """The state after a deposit, and the tokens it has read."""
         assert self._store is not None

@@ -316,7 +316,7 @@ class Session:
             NOTHING if abstained else self.backbone.tokenizer.decode(answer.token_ids).strip(),
             (*weighed, *found[len(members) :]),
             self.options.composing.rule,
-            composed.exact,
+            composed.exact and all(self._keeps_states(entry) for entry in members),
             composed.baseline,
             confidence,
             abstained,
@@ -324,6 +324,9 @@ class Session:
             answer.tokens_processed,
             decoding_times(answer, replace(timings, inject=composed.compose_sec)),
         )
+
+    def _keeps_states(self, entry: SessionEvidence) -> bool:
+        return self.memory.keeps_states if entry.memory is not None else self._chunk_states.keeps_states
 
     def _load(self, entry: SessionEvidence) -> tuple[State, Source]:
         """A member's state, and the tokens it has read."""
