@@ -14,8 +14,9 @@ from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.cli.main import main
 from precog.engine.grounded import GroundedSettings
+from precog.evaluate.experiment import measured
 from precog.evaluate.reader import ParagraphReader
-from precog.evaluate.squad import SquadSettings, evaluate
+from precog.evaluate.squad import Squad, SquadSettings
 from precog.evaluate.squad_data import Question
 from precog.text.tokenizer import load_mistral_tokenizer
 
@@ -53,10 +54,12 @@ def test_injected_answers_are_the_answers_of_reading():
     paragraph = " ".join(FACTS)
     questions = [Question(str(i), "t", paragraph, q, (a,)) for i, (q, a) in enumerate(QUESTIONS)]
     reader = ParagraphReader(load_backbone(NAME), "fp32", GroundedSettings())
-    report, samples = evaluate(questions, questions, reader, SquadSettings(modes=("in_context", "inject_top1", "none")))
+    experiment = Squad(questions, questions, reader, SquadSettings(modes=("in_context", "inject_top1", "none")))
+    records = measured(experiment)
+    report = experiment.report(records)
     assert report["agreement"]["inject_top1"] == 1.0
-    right = [sample.answers[0] in sample.said["inject_top1"].text for sample in samples]
-    assert sum(right) >= 2, [sample.said["inject_top1"].text for sample in samples]
+    right = [record["answers"][0] in record["said"]["inject_top1"]["text"] for record in records]
+    assert sum(right) >= 2, [record["said"]["inject_top1"] for record in records]
 
 
 def filler(tokens):

@@ -5,11 +5,14 @@ import json
 import pytest
 
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.encoders import load_encoder
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
 from precog.errors import UsageError
+from precog.evaluate.experiment import measured as records_of
+from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.reader import ParagraphReader
-from precog.evaluate.squad import MODES, SquadSettings, evaluate
+from precog.evaluate.squad import MODES, Squad, SquadSettings
 from precog.evaluate.squad_data import Question
 from precog.text.tokenizer import load_mistral_tokenizer
 
@@ -32,25 +35,30 @@ def backbone():
     return TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
 
 
+def both(experiment):
+    records = records_of(experiment)
+    return experiment.report(records), records
+
+
 @pytest.fixture(scope="module")
 def measured(backbone):
     reader = ParagraphReader(backbone, "fp32", GroundedSettings(beam_width=2))
-    return evaluate(QUESTIONS, QUESTIONS, reader, SquadSettings())
+    return both(Squad(QUESTIONS, QUESTIONS, reader, SquadSettings()))
 
 
 def test_injected_answers_are_those_of_in_context(measured):
-    report, samples = measured
+    report, records = measured
     assert report["agreement"]["inject_top1"] == 1.0
-    for sample in samples:
-        assert sample.said["inject_top1"].text == sample.said["in_context"].text
+    for record in records:
+        assert record["said"]["inject_top1"]["text"] == record["said"]["in_context"]["text"]
 
 
 def test_grounded_answers_are_spans_of_their_paragraph(measured):
-    _, samples = measured
-    for sample, question in zip(samples, QUESTIONS, strict=True):
+    _, records = measured
+    for record, question in zip(records, QUESTIONS, strict=True):
         for mode in ("in_context", "inject_top1", "mask_only", "other"):
-            assert sample.said[mode].text in question.context
-            assert sample.said[mode].text
+            assert record["said"][mode]["text"] in question.context
+            assert record["said"][mode]["text"]
 
 
 def test_injection_reads_question_and_answer_only(measured):
@@ -65,7 +73,7 @@ def test_controls_do_not_use_the_right_state(measured, backbone):
     question = QUESTIONS[0]
     wrong = reader.inject_other(question.question, PARAGRAPHS[0], PARAGRAPHS[1])
     right = reader.inject_other(question.question, PARAGRAPHS[0], PARAGRAPHS[0])
-    assert right.text == measured[1][0].said["inject_top1"].text
+    assert right.text == measured[1][0]["said"]["inject_top1"]["text"]
     assert right.confidence != wrong.confidence
 
 
@@ -81,13 +89,43 @@ def test_report_is_json_with_the_fields_of_the_contract(measured):
     assert report["recall"]["3"] == 1.0
 
 
+def test_an_item_gives_the_same_record_whatever_was_measured_before(backbone):
+    def fresh():
+        return Squad(QUESTIONS, QUESTIONS, ParagraphReader(backbone, "fp16", GroundedSettings()), SquadSettings(seed=3))
+
+    def told(record):
+        said = {mode: row["text"] for mode, row in record["said"].items()}
+        return {**record, "said": said}
+
+    forward, last = fresh(), fresh().measure(3)
+    assert [told(forward.measure(number)) for number in range(4)][3] == told(last)
+    assert json.loads(json.dumps(last)) == last
+
+
+def test_keys_are_kept_and_are_those_of_the_texts_they_were_made_for(tmp_path):
+    encoder = load_encoder()
+    fresh = Paragraphs(QUESTIONS, encoder=encoder, keys_folder=tmp_path)
+    [kept] = tmp_path.iterdir()
+    again = Paragraphs(QUESTIONS, encoder=encoder, keys_folder=tmp_path)
+    assert (
+        again.search("Which sea?", 4) == fresh.search("Which sea?", 4) == Paragraphs(QUESTIONS).search("Which sea?", 4)
+    )
+    kept.write_bytes(kept.read_bytes()[:200])
+    assert (
+        Paragraphs(QUESTIONS, encoder=encoder, keys_folder=tmp_path).search("Which sea?", 4)[0]
+        == again.search("Which sea?", 4)[0]
+    )
+    Paragraphs(QUESTIONS[:2], encoder=encoder, keys_folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_free_answers_run_in_every_mode_that_has_no_mask(backbone):
     reader = ParagraphReader(backbone, "fp16", FreeSettings(max_tokens=3))
-    report, samples = evaluate(
-        QUESTIONS[:2], QUESTIONS, reader, SquadSettings(modes=("in_context", "inject_top1", "none"))
+    report, records = both(
+        Squad(QUESTIONS[:2], QUESTIONS, reader, SquadSettings(modes=("in_context", "inject_top1", "none")))
     )
     assert report["decoding"]["grounded"] is False
-    assert samples[0].said["none"].tokens_processed < samples[0].said["in_context"].tokens_processed
+    assert records[0]["said"]["none"]["tokens_processed"] < records[0]["said"]["in_context"]["tokens_processed"]
 
 
 @pytest.mark.parametrize("settings", [{"modes": ("inject",)}, {"modes": ()}, {"context": "silver"}])

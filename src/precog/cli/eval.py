@@ -19,8 +19,9 @@ from precog.config import expanded, resolve
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
 from precog.engine.sampling import Sampling
+from precog.evaluate.experiment import measured
 from precog.evaluate.reader import ParagraphReader
-from precog.evaluate.squad import MODES, SquadSettings, evaluate
+from precog.evaluate.squad import MODES, Squad, SquadSettings
 from precog.evaluate.squad_data import read_questions, sample_questions
 from precog.writing import output_file, output_target
 
@@ -85,14 +86,14 @@ def squad(
         )
     reader = ParagraphReader(backbone, codec, decoding)
     with Counting("questions") as bar:
-        report, answered = evaluate(
-            questions, everything, reader, chosen, settings.encoder, lambda done: bar.show(done, len(questions))
-        )
+        experiment = Squad(questions, everything, reader, chosen, settings.encoder)
+        records = measured(experiment, bar.show)
+    report = experiment.report(records)
     if samples is not None:
         with output_file(samples, "file of samples", mode=0o644) as file:
-            for sample in answered:
-                said = {mode: answer.text for mode, answer in sample.said.items()}
-                line = {"id": sample.id, "question": sample.question, "answers": sample.answers, "said": said}
+            for record in records:
+                said = {mode: answer["text"] for mode, answer in cast(dict[str, Any], record["said"]).items()}
+                line = {**{key: record[key] for key in ("id", "question", "answers")}, "said": said}
                 file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
     if as_json:
         print_json(report)

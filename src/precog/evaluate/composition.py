@@ -16,7 +16,7 @@ from precog.engine import question_segment
 from precog.errors import InputError
 from precog.evaluate.composer import BEST, Asked, Composer, CompositionSettings, Outcome
 from precog.evaluate.metrics import Interval, bootstrap, exact_match, f1, paired_bootstrap
-from precog.evaluate.squad import Paragraphs
+from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.squad_data import Question, ids_sha256, sample_questions
 
 

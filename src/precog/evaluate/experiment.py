@@ -7,23 +7,26 @@ printed and what a report is made of are the same figures of the same records.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Experiment", "Record", "run"]
+__all__ = ["Experiment", "OnItem", "Record", "measured", "run"]
 
+OnItem = Callable[[int, int], None]
 Record = Mapping[str, object]
 """What was measured of one item: plain JSON data."""
 
 
 @runtime_checkable
 class Experiment(Protocol):
-    """Something that can be measured.
+    """Something that can be measured."""
 
-    Attributes:
-        name: of the experiment, fit for a file's name; two that differ in anything have different names or settings.
-        settings: JSON data that decides the records: model, data, codec, seed, choices.
-    """
+    @property
+    def name(self) -> str:
+        """Of the experiment, fit for a file's name."""
+        ...
 
-    name: str
-    settings: Mapping[str, object]
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """JSON data that decides the records: model, data, codec, seed, choices."""
+        ...
 
     def __len__(self) -> int:
         """Items there are to measure."""
@@ -38,15 +41,15 @@ class Experiment(Protocol):
         ...
 
 
-def run(experiment: Experiment, on_item: Callable[[int, int], None] = lambda done, total: None) -> dict[str, object]:
-    """Measure everything, and sum it up.
-
-    Args:
-        experiment: what is measured.
-        on_item: called with the number of items done, and of all.
-    """
+def measured(experiment: Experiment, on_item: OnItem = lambda done, total: None) -> list[Record]:
+    """The records of all items; ``on_item`` is called with the number of items done, and of all."""
     records: list[Record] = []
     for number in range(len(experiment)):
         records.append(experiment.measure(number))
         on_item(number + 1, len(experiment))
-    return experiment.report(records)
+    return records
+
+
+def run(experiment: Experiment, on_item: OnItem = lambda done, total: None) -> dict[str, object]:
+    """Measure everything, and sum it up."""
+    return experiment.report(measured(experiment, on_item))

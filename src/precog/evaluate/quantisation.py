@@ -11,9 +11,10 @@ from pathlib import Path
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import read_card
 from precog.engine.grounded import GroundedSettings
+from precog.evaluate.experiment import run
 from precog.evaluate.perplexity import Perplexity, measure_perplexity
 from precog.evaluate.reader import ParagraphReader
-from precog.evaluate.squad import SquadSettings, evaluate
+from precog.evaluate.squad import Squad, SquadSettings
 from precog.evaluate.squad_data import Question
 from precog.text.tokenizer import Tokenizer
 from precog.train.quantise import Quantised
@@ -102,7 +103,7 @@ class Comparison:
         if self.trial.questions:
             self.say(f"questions, {row['matrices']}")
             reader = ParagraphReader(backbone, "fp16", GroundedSettings.from_card(backbone.card.decoding))
-            report, _ = evaluate(self.trial.questions, self.trial.questions, reader, SquadSettings((_MODE,)))
+            report = run(Squad(self.trial.questions, self.trial.questions, reader, SquadSettings((_MODE,))))
             modes = report["modes"]
             assert isinstance(modes, dict)
             row["squad"] = {key: modes[_MODE][key] for key in ("em", "em_interval", "f1", "f1_interval")}

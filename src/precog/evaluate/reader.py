@@ -5,8 +5,9 @@ through the codec, and injected for every question; `in_context` reads paragraph
 without codec or store.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from precog.backbones.protocol import Backbone
 from precog.engine.grounded import GroundedSettings
@@ -35,6 +36,11 @@ class Said:
     tokens_processed: int
     latency_sec: float
 
+    def to_json(self) -> dict[str, object]:
+        """Plain data; a confidence that is no number is None."""
+        confidence = None if math.isnan(self.confidence) else self.confidence
+        return {**asdict(self), "confidence": confidence}
+
 
 class ParagraphReader:
     """Paragraphs of an evaluation, their tokens and their stored states.
@@ -51,7 +57,20 @@ class ParagraphReader:
         self.codec = codec
         self._codec = codec_named(codec)
         self._ids: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
-        self._stored: dict[str, tuple[bytes, State]] = {}
+        self._stored: dict[str, tuple[bytes, int, str]] = {}
+
+    @property
+    def made_with(self) -> dict[str, object]:
+        """What the answers come from: model, fingerprint, and how chunks become states."""
+        return {
+            "model": self.backbone.card.name,
+            "fingerprint": self.backbone.fingerprint,
+            "encoding": {
+                "mode": self.backbone.encode_mode,
+                "codec": self.codec,
+                "dtype": self.backbone.encoding_dtype,
+            },
+        }
 
     def _tokens(self, paragraph: str) -> tuple[list[int], list[tuple[int, int]]]:
         if paragraph not in self._ids:
@@ -65,15 +84,14 @@ class ParagraphReader:
             group = missing[start : start + ENCODE_TOGETHER]
             states = self.backbone.encode_chunks([self._tokens(p)[0] for p in group])
             for paragraph, state in zip(group, states, strict=True):
-                self._stored[paragraph] = (self._codec.encode(state, self.backbone.spec), state)
+                stored = self._codec.encode(state, self.backbone.spec)
+                self._stored[paragraph] = (stored, state.num_tokens, state.encoding_dtype)
 
     def state(self, paragraph: str) -> State:
         """The stored state of a paragraph, decoded anew."""
         self.encode([paragraph])
-        stored, original = self._stored[paragraph]
-        return self._codec.decode(
-            stored, self.backbone.spec, num_tokens=original.num_tokens, encoding_dtype=original.encoding_dtype
-        )
+        stored, num_tokens, dtype = self._stored[paragraph]
+        return self._codec.decode(stored, self.backbone.spec, num_tokens=num_tokens, encoding_dtype=dtype)
 
     def source(self, paragraph: str) -> Source:
         """What an answer from a paragraph may be a span of: all its tokens."""

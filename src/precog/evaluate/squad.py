@@ -6,8 +6,11 @@ grounded mask over an empty state · ``other`` the state of a wrong paragraph un
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,12 +18,15 @@ from precog.encoders import Encoder, load_encoder
 from precog.engine.composed import Composing
 from precog.engine.modes import FreeSettings
 from precog.errors import UsageError
+from precog.evaluate.experiment import Record
 from precog.evaluate.metrics import Interval, bootstrap, exact_match, f1, paired_bootstrap
+from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.regex_baseline import answer_by_rule
 from precog.evaluate.squad_data import Question, ids_sha256
-from precog.index import HybridIndex, IndexSource
 
+NUM_FOUND = 10
+"""Paragraphs that are searched for: recall beyond it is not told."""
 MODES = ("in_context", "inject_top1", "inject_top3", "none", "mask_only", "other")
 
 
@@ -49,41 +55,6 @@ class SquadSettings:
         Composing(temperature=self.compose_temperature)  # refuses what is no temperature
 
 
-class Paragraphs:
-    """All paragraphs of a file as a small corpus: hybrid retrieval over them."""
-
-    def __init__(
-        self, questions: Sequence[Question], encoder_spec: str | None = None, encoder: Encoder | None = None
-    ) -> None:
-        self.texts = list(dict.fromkeys(question.context for question in questions))
-        self._encoder = load_encoder(encoder_spec) if encoder is None else encoder
-        keys = self._encoder.encode_passages(self.texts)
-        source = IndexSource(
-            dim=self._encoder.dim,
-            generation=0,
-            tag=self._encoder.fingerprint,
-            chunk_ids=lambda: range(len(self.texts)),
-            keys=lambda ids: ((i, keys[i]) for i in (range(len(self.texts)) if ids is None else ids)),
-            texts=lambda ids: ((i, self.texts[i]) for i in (range(len(self.texts)) if ids is None else ids)),
-        )
-        self._index = HybridIndex.build(source)
-
-    def search(self, question: str, k: int) -> tuple[list[str], list[float]]:
-        """The k best paragraphs and their scores."""
-        hits = self._index.search(question, self._encoder.encode_query(question), k)
-        return [self.texts[hit.chunk_id] for hit in hits], [hit.score for hit in hits]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One question's answers, for whoever wants to read them."""
-
-    id: str
-    question: str
-    answers: tuple[str, ...]
-    said: dict[str, Said]
-
-
 @dataclass(frozen=True)
 class _Given:
     question: str
@@ -91,6 +62,97 @@ class _Given:
     three: Sequence[str]
     scores: Sequence[float]
     other: str
+
+
+class Squad:
+    """SQuAD v1.1 as an experiment: one item per question, answered in every mode.
+
+    Args:
+        questions: the subset that is scored.
+        everything: the whole file; its paragraphs are what retrieval searches and wrong paragraphs are drawn from.
+        reader: model, codec and decoding.
+        chosen: what is measured.
+        encoder: sentence encoder, or its name; the default one when None.
+        keys_folder: where keys of paragraphs are kept for the next time.
+    """
+
+    name = "squad"
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        everything: Sequence[Question],
+        reader: ParagraphReader,
+        chosen: SquadSettings,
+        encoder: Encoder | str | None = None,
+        keys_folder: Path | None = None,
+    ) -> None:
+        self._questions, self._reader, self._chosen = questions, reader, chosen
+        self._texts = sorted({question.context for question in everything})
+        self._paragraphs: Paragraphs | None = None
+        loaded = None
+        if chosen.context == "retrieved" or "inject_top3" in chosen.modes:
+            loaded = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+            self._paragraphs = Paragraphs(everything, encoder=loaded, keys_folder=keys_folder)
+        free = isinstance(reader.settings, FreeSettings)
+        self.settings: dict[str, object] = {
+            "modes": list(chosen.modes),
+            "context": chosen.context,
+            "compose_temperature": chosen.compose_temperature,
+            "seed": chosen.seed,
+            "n": len(questions),
+            "ids_sha256": ids_sha256(questions),
+            "searched_sha256": sha256("\0".join(self._texts).encode()).hexdigest(),
+            "encoder": None if loaded is None else loaded.fingerprint,
+            "decoding": {"grounded": not free, **asdict(reader.settings)},
+            **reader.made_with,
+        }
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def measure(self, number: int) -> Record:
+        """Answer one question in every mode.
+
+        Returns:
+            ``id``, ``question``, ``answers``; ``rank`` of its paragraph, None where nothing was searched, and 10 for
+            any rank from there on; ``said``: mode ▸ text, confidence, tokens_processed, latency_sec.
+        """
+        question, chosen = self._questions[number], self._chosen
+        found, scores = self._paragraphs.search(question.question, NUM_FOUND) if self._paragraphs else ([], [])
+        first = question.context if chosen.context == "gold" or not found else found[0]
+        three, weights = found[:3], scores[:3]
+        if chosen.context == "gold" and found and question.context not in three:
+            three, weights = [question.context, *three[:2]], [max(weights), *weights[:2]]
+        given = _Given(question.question, first, three, weights, self._other(question, first))
+        self._reader.encode([first, *three, *([given.other] if "other" in chosen.modes else [])])
+        return {
+            "id": question.id,
+            "question": question.question,
+            "answers": list(question.answers),
+            "rank": _rank(question.context, found),
+            "said": {
+                mode: _say(self._reader, mode, given, chosen.compose_temperature).to_json() for mode in chosen.modes
+            },
+        }
+
+    def _other(self, question: Question, right: str) -> str:
+        """A wrong paragraph, the same one whatever else is asked."""
+        rng = random.Random(f"{self._chosen.seed} {question.id}")
+        other = rng.choice(self._texts)
+        while other == right and len(self._texts) > 1:
+            other = rng.choice(self._texts)
+        return other
+
+    def report(self, records: Sequence[Record]) -> dict[str, object]:
+        """The JSON object of ``precog eval squad``."""
+        return _report(self._questions, records, self._reader, self._chosen)
+
+
+def _rank(gold: str, found: Sequence[str]) -> int | None:
+    if not found:
+        return None
+    return found.index(gold) if gold in found else len(found)
 
 
 def _say(reader: ParagraphReader, mode: str, given: _Given, temperature: float) -> Said:
@@ -109,103 +171,54 @@ def _say(reader: ParagraphReader, mode: str, given: _Given, temperature: float) 
             return reader.inject_other(given.question, given.paragraph, given.other)
 
 
-def evaluate(
-    questions: Sequence[Question],
-    everything: Sequence[Question],
-    reader: ParagraphReader,
-    settings: SquadSettings,
-    encoder_spec: str | None = None,
-    on_question: Callable[[int], None] = lambda done: None,
-) -> tuple[dict[str, object], list[Sample]]:
-    """Answer every question in every mode and score it.
-
-    Args:
-        questions: the subset that is scored.
-        everything: the whole file; its paragraphs are what retrieval searches and wrong paragraphs are drawn from.
-        reader: model, codec and decoding.
-        settings: what is measured.
-        encoder_spec: sentence encoder; the default one when None.
-        on_question: called with the number of questions done.
-
-    Returns:
-        The JSON object of ``precog eval squad``, and the samples.
-    """
-    modes = settings.modes
-    searched = settings.context == "retrieved" or "inject_top3" in modes
-    paragraphs = Paragraphs(everything, encoder_spec) if searched else None
-    rng = random.Random(settings.seed)
-    texts = sorted({question.context for question in everything})
-    samples: list[Sample] = []
-    ranks: list[int] = []
-    for done, question in enumerate(questions, 1):
-        found, scores = paragraphs.search(question.question, 10) if paragraphs else ([], [])
-        ranks.append(found.index(question.context) if question.context in found else len(found))
-        first = question.context if settings.context == "gold" or not found else found[0]
-        three, weights = found[:3], scores[:3]
-        if settings.context == "gold" and searched and question.context not in three:
-            three, weights = [question.context, *three[:2]], [max(weights), *weights[:2]]
-        other = rng.choice(texts)
-        while other == first and len(texts) > 1:
-            other = rng.choice(texts)
-        given = _Given(question.question, first, three, weights, other)
-        reader.encode([first, *three, *([other] if "other" in modes else [])])
-        said = {mode: _say(reader, mode, given, settings.compose_temperature) for mode in modes}
-        samples.append(Sample(question.id, question.question, question.answers, said))
-        on_question(done)
-    return _report(questions, samples, ranks if searched else [], reader, settings), samples
-
-
 def _report(
-    questions: Sequence[Question],
-    samples: Sequence[Sample],
-    ranks: Sequence[int],
-    reader: ParagraphReader,
-    settings: SquadSettings,
+    questions: Sequence[Question], records: Sequence[Record], reader: ParagraphReader, chosen: SquadSettings
 ) -> dict[str, object]:
-    f1_of = {mode: [f1(s.said[mode].text, s.answers) for s in samples] for mode in settings.modes}
-    em_of = {mode: [exact_match(s.said[mode].text, s.answers) for s in samples] for mode in settings.modes}
+    said = [cast(dict[str, dict[str, Any]], record["said"]) for record in records]
+    f1_of, em_of = (
+        {
+            mode: [score(row[mode]["text"], q.answers) for row, q in zip(said, questions, strict=True)]
+            for mode in chosen.modes
+        }
+        for score in (f1, exact_match)
+    )
     table: dict[str, object] = {}
-    for mode in settings.modes:
+    for mode in chosen.modes:
         em, f1_ = bootstrap(em_of[mode]), bootstrap(f1_of[mode])
         table[mode] = {
             "em": em.mean,
             "em_interval": [em.low, em.high],
             "f1": f1_.mean,
             "f1_interval": [f1_.low, f1_.high],
-            "mean_tokens_processed": float(np.mean([s.said[mode].tokens_processed for s in samples])),
-            "mean_latency_sec": float(np.mean([s.said[mode].latency_sec for s in samples])),
+            "mean_tokens_processed": float(np.mean([row[mode]["tokens_processed"] for row in said])),
+            "mean_latency_sec": float(np.mean([row[mode]["latency_sec"] for row in said])),
         }
     paired = [(answer_by_rule(q.question, q.context), q) for q in questions]
+    ranks = [cast(int, record["rank"]) for record in records if record["rank"] is not None]
     free = isinstance(reader.settings, FreeSettings)
     report: dict[str, object] = {
         "modes": table,
-        "n": len(samples),
+        "n": len(records),
         "ids_sha256": ids_sha256(questions),
         "decoding": {"grounded": not free, **asdict(reader.settings)},
-        "context": settings.context,
+        "context": chosen.context,
         "recall": {str(k): float(np.mean([rank < k for rank in ranks])) for k in (1, 3, 10)} if ranks else None,
         "agreement": {
-            mode: float(np.mean([s.said[mode].text == s.said["in_context"].text for s in samples]))
-            for mode in settings.modes
-            if mode.startswith("inject") and "in_context" in settings.modes
+            mode: float(np.mean([row[mode]["text"] == row["in_context"]["text"] for row in said]))
+            for mode in chosen.modes
+            if mode.startswith("inject") and "in_context" in chosen.modes
         },
         "baseline": {
             "em": float(np.mean([exact_match(said, q.answers) for said, q in paired])),
             "f1": float(np.mean([f1(said, q.answers) for said, q in paired])),
         },
-        "model": reader.backbone.card.name,
-        "fingerprint": reader.backbone.fingerprint,
-        "encoding": {
-            "mode": reader.backbone.encode_mode,
-            "codec": reader.codec,
-            "dtype": reader.backbone.encoding_dtype,
-        },
-        "seed": settings.seed,
+        **reader.made_with,
+        "seed": chosen.seed,
     }
-    if "inject_top1" in settings.modes:
+    if "inject_top1" in chosen.modes:
         report["f1_gain_over"] = {
             mode: _interval(paired_bootstrap(f1_of["inject_top1"], f1_of[mode]))
-            for mode in settings.modes
+            for mode in chosen.modes
             if mode != "inject_top1"
         }
     return report
