@@ -1,0 +1,1 @@
+"""The paper on one command: its experiments, calculations and figures, run again and written up beside its figures."""
