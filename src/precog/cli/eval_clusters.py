@@ -12,7 +12,7 @@ from precog.cli.output import counted, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
 from precog.encoders import load_encoder
-from precog.evaluate.clusters import ClusterReport, ClusterSettings, DomainReport, evaluate_clusters
+from precog.evaluate.clusters import ClusterReport, ClusterSettings, evaluate_clusters
 from precog.evaluate.utterances import read_spoken
 from precog.figures import MapPanel, memory_map
 from precog.memory.keyed import sklearn_part
@@ -77,15 +77,10 @@ def _draw(report: ClusterReport, path: Path) -> dict[str, float | None]:
     panels, ratios = [], {}
     for domain in report.domains:
         points = project(report.keys[domain.rows], seed=report.settings.seed)
-        panels.append(MapPanel(domain.name, points, domain.labels, _outlines(domain)))
+        panels.append(MapPanel(domain.name, points, domain.labels, domain.outlines()))
         ratios[domain.name] = domain.ratio_of(points)
     memory_map(panels, path, title=f"{report.settings.held_out}, routed to sub-clusters built from other missions")
     return ratios
-
-
-def _outlines(domain: DomainReport) -> dict[str, list[int]]:
-    place_of = {int(row): place for place, row in enumerate(domain.rows)}
-    return {group.name: [place_of[member] for member in group.member_ids] for group in domain.emergent}
 
 
 def _print(report: ClusterReport, plot: Path | None) -> None:

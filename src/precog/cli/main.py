@@ -36,6 +36,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "conform": ("precog.cli.conform:conform_command", "Show whether the states of a model can be trusted."),
     "models": ("precog.cli.models:models", "List the installed models."),
     "eval": ("precog.cli.eval:app", "Measure answers on a data set."),
+    "reproduce": (
+        "precog.cli.reproduce:reproduce",
+        "Run the paper again, and write one report of it.",
+    ),
     "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),
     "quantize": ("precog.cli.quantize:quantize", "Store a model in fewer bits, and say what that costs and brings."),
     "horizon": ("precog.cli.horizon:horizon", "Measure how far back a model remembers, and propose a chunk length."),
@@ -45,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
 
 INTERRUPTED = 130
-_GOING_ON = ("index", "reindex", "forget", "train")
+_GOING_ON = ("index", "reindex", "forget", "train", "reproduce")
 _GOING_ON_IN_MEMORY = tuple(("memory", name) for name in ("remember", "import", "reindex", "forget", "purge"))
 _DISK_ERRORS = {
     errno.EACCES,

@@ -103,6 +103,11 @@ class DomainReport:
         numbers = np.array([names.index(self.labels[place] or "") for place in settled], dtype=np.int64)
         return separation(points[settled], numbers)
 
+    def outlines(self) -> dict[str, list[int]]:
+        """Each group that emerges ▸ places of its members among the domain's utterances."""
+        place_of = {int(row): place for place, row in enumerate(self.rows)}
+        return {group.name: [place_of[member] for member in group.member_ids] for group in self.emergent}
+
     def to_json(self) -> dict[str, object]:
         """Counts and ratios; of the groups that emerge, name and size."""
         return {

@@ -1,0 +1,125 @@
+"""A whole run: what is there is checked, what is missing is measured, and everything is written up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from precog import figures
+from precog.bench.machine import Machine, git_commit
+from precog.bench.model import subject_of
+from precog.errors import StorageError, UsageError
+from precog.evaluate.paper.apparatus import Apparatus, Choice
+from precog.evaluate.paper.data_files import DATA_SETS, find_data
+from precog.evaluate.paper.findings import Findings
+from precog.evaluate.paper.job import Job, OnItems, measure_all
+from precog.evaluate.paper.programme import FULL, PROGRAMME, QUICK
+from precog.evaluate.paper.records import Records, code_digest
+from precog.evaluate.paper.writing_up import Paths, write_up
+from precog.writing import marked_kinds
+
+__all__ = ["Wanted", "reproduce_paper"]
+
+RECORDS = "records"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What somebody asked for.
+
+    Attributes:
+        folder: of the run, made if it is not there.
+        data: folder of the data sets; None for the shipped samples, which only a quick run takes.
+        quick: few questions.
+        names: experiments, in any order; all when empty.
+        processes: that share the work.
+        choice: model, encoder and seed.
+    """
+
+    folder: Path
+    data: Path | None
+    quick: bool
+    names: Sequence[str]
+    processes: int
+    choice: Choice
+
+
+def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what: None) -> Paths:
+    """Run the paper again.
+
+    Args:
+        wanted: what somebody asked for.
+        on_items: called with the number of items done, of all, and what is being done.
+
+    Raises:
+        UsageError: an experiment that is none, no data without ``quick``, or a package that is missing.
+        InputError: a data set is not there or damaged.
+        StorageError: the folder cannot be written.
+    """
+    names = _names(wanted)
+    if wanted.data is None and not wanted.quick:
+        titles = "; ".join(f"{entry.title} ({entry.names[0]})" for entry in DATA_SETS.values())
+        hint = "name their folder; or --quick with the samples that are shipped"
+        raise UsageError("--data is missing: the whole run needs the data sets", expected=titles, hint=hint)
+    for name in names:
+        for module in PROGRAMME[name].modules:
+            if find_spec(module) is None:
+                hint = "pip install 'precog-ssm[paper]'; or leave it out with --only"
+                raise UsageError(
+                    "an experiment needs a package that is not installed", given=f"{name}: {module}", hint=hint
+                )
+    data = find_data(wanted.data, [key for name in names for key in PROGRAMME[name].needs])
+    records = _make(wanted.folder) / RECORDS
+    records.mkdir(exist_ok=True)
+    figures.check_target(wanted.folder / "figure.svg")
+    apparatus = Apparatus(wanted.choice, data, records)
+    sizes = QUICK if wanted.quick else FULL
+    job = Job(records, names, wanted.choice, data, sizes, code_digest(), wanted.processes)
+    subject = subject_of(apparatus.backbone())
+    reports: dict[str, Mapping[str, Any]] = {}
+    origins: dict[str, Mapping[str, Any]] = {}
+    for name, experiment in measure_all(job, apparatus, on_items).items():
+        kept = Records(records, name, experiment, job.code)
+        found = kept.read()
+        reports[name] = experiment.report([found[number] for number in range(len(experiment))])
+        origins[name] = kept.origins()[0]
+    findings = Findings(reports, subject, wanted.quick, origins)
+    return write_up(wanted.folder, findings, _made_with(wanted, findings, data.shipped))
+
+
+def _names(wanted: Wanted) -> tuple[str, ...]:
+    unknown = sorted(set(wanted.names) - set(PROGRAMME))
+    if unknown:
+        raise UsageError("--only: no such experiment", given=", ".join(unknown), expected=", ".join(PROGRAMME))
+    return tuple(name for name in PROGRAMME if not wanted.names or name in wanted.names)
+
+
+def _make(folder: Path) -> Path:
+    if marked_kinds(folder):
+        given = f"{folder}, a {marked_kinds(folder)[0]}"
+        raise UsageError("--out: a report is not written into that folder", given=given, expected="a folder of its own")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = error.strerror or str(error)
+        raise StorageError("the folder of the report cannot be made", given=folder, hint=hint) from error
+    return folder
+
+
+def _made_with(wanted: Wanted, findings: Findings, shipped: bool) -> dict[str, str]:
+    machine, subject = Machine.here(), findings.subject
+    measured = {
+        f"{origin['machine']['accelerator'] or origin['machine']['cpu']}, {origin['machine']['system']}, "
+        f"commit {str(origin['commit'])[:12]}"
+        for origin in findings.origins.values()
+    }
+    return {
+        "model": f"{subject.name}: {subject.parameters:,} parameters, {subject.dtype}",
+        "data": "samples shipped with the package" if shipped else "the data sets, as far as the tables say",
+        "size": "quick" if wanted.quick else "full",
+        "measured on": "; ".join(sorted(measured)) or "nothing was measured",
+        "written on": f"{machine.cpu}, {machine.cores} cores, {machine.system}, commit {str(git_commit())[:12]}",
+        "command": f"precog reproduce --out DIR{' --quick' if wanted.quick else ''}"
+        f"{'' if shipped else ' --data FOLDER'}",
+    }
