@@ -2,14 +2,13 @@
 
 import gzip
 import json
-import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from precog.errors import InputError
+from precog.evaluate.subset import check_questions, ids_sha256, sample_questions
 
 __all__ = ["Question", "ids_sha256", "read_questions", "sample_questions"]
 
@@ -46,10 +45,7 @@ def read_questions(path: Path) -> list[Question]:
             given=path,
             expected='{"data": [{"title", "paragraphs"}]}, or JSON lines with id, title, context, question, answers',
         ) from error
-    if not questions:
-        raise InputError("the question file holds no question", given=path)
-    if len({q.id for q in questions}) != len(questions):
-        raise InputError("the question file repeats an id", given=path)
+    check_questions(questions, path)
     return questions
 
 
@@ -86,20 +82,3 @@ def _question(id: object, title: object, context: object, question: object, answ
     if len(texts) == 4 or not all(isinstance(text, str) for text in texts):
         raise ValueError("a question without text or without answer")
     return Question(str(id), str(title), str(context), str(question), tuple(map(str, texts[4:])))
-
-
-def sample_questions(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
-    """The questions of ``random.Random(seed).sample(sorted(ids), limit)``, in that order; all, sorted by id, if None.
-
-    A limit beyond their number takes all of them.
-    """
-    by_id = {q.id: q for q in questions}
-    ids = sorted(by_id)
-    if limit is not None and limit < len(ids):
-        ids = random.Random(seed).sample(ids, limit)
-    return [by_id[i] for i in ids]
-
-
-def ids_sha256(questions: Sequence[Question]) -> str:
-    """SHA-256 of the sorted ids, one per line: names the subset a score was measured on."""
-    return sha256("\n".join(sorted(q.id for q in questions)).encode()).hexdigest()

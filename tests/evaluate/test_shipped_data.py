@@ -1,0 +1,58 @@
+"""The samples that come with the package: they are read by the loaders of the data sets, and small."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from precog.errors import InputError
+from precog.evaluate.hotpot_data import OFFICIAL, read_hotpot
+from precog.evaluate.natural_questions_data import read_natural_questions
+from precog.evaluate.shipped_data import SHIPPED, shipped_data
+from precog.evaluate.squad_data import read_questions
+
+MOST_BYTES = 250_000
+
+
+def test_they_are_small_and_zipped_without_a_time(repository: Path) -> None:
+    folder = repository / "src" / "precog" / "evaluate" / "data"
+    files = sorted(folder.glob("*.gz"))
+    assert [path.name for path in files] == sorted(f"{name}.jsonl.gz" for name in SHIPPED)
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    sources = (folder / "SOURCES.md").read_text(encoding="utf-8")
+    for path in files:
+        assert path.read_bytes()[4:8] == bytes(4)
+        assert f"`{path.name}`" in sources
+        assert gzip.decompress(path.read_bytes()).endswith(b"\n")
+
+
+def test_squad_has_every_paragraph_of_three_articles() -> None:
+    with shipped_data("squad") as path:
+        questions = read_questions(path)
+    articles = Counter(question.title for question in questions)
+    assert len(articles) == 3
+    assert min(articles.values()) >= 36
+    assert len({question.context for question in questions}) == len(questions) == 124
+    assert all(answer in question.context for question in questions for answer in question.answers)
+
+
+def test_hotpot_is_official() -> None:
+    with shipped_data("hotpot") as path:
+        questions = read_hotpot(path)
+    assert len(questions) == 24
+    assert {question.setting for question in questions} == {OFFICIAL}
+    assert {len(question.paragraphs) for question in questions} == {10}
+    assert {len(question.supporting_titles) for question in questions} == {2}
+
+
+def test_natural_questions_hold_their_answers() -> None:
+    with shipped_data("natural_questions") as path:
+        questions = read_natural_questions(path)
+    assert len(questions) == 40
+    assert all(any(answer in question.context for answer in question.answers) for question in questions)
+
+
+def test_there_are_no_others() -> None:
+    with pytest.raises(InputError, match="no such sample"), shipped_data("locomo"):
+        pass
