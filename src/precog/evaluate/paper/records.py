@@ -27,10 +27,14 @@ NOT_MEASURING = ("paper", "data")
 """Folders of `evaluate` that only choose and write up; data sets are named by their digests."""
 
 
-def code_digest() -> str:
-    """SHA-256 over the code that decides records."""
+def code_digest(package: Traversable | None = None) -> str:
+    """SHA-256 over the code that decides records.
+
+    Args:
+        package: where it lies; this package when None.
+    """
     digest = sha256()
-    package = resources.files("precog")
+    package = resources.files("precog") if package is None else package
     for room in MEASURING:
         for name, file in sorted(_sources(package / room, room)):
             digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
