@@ -55,7 +55,7 @@ DATA_SETS: dict[str, DataSet] = {
             "Natural Questions dev",
             ("nq_qed_dev.jsonl.gz", "v1.0-simplified_nq-dev-all.jsonl.gz", "v1.0-simplified_nq-dev-all.jsonl"),
             "the simplified v1.0 dev file from ai.google.com/research/NaturalQuestions",
-            "nq.jsonl.gz",
+            "natural_questions.jsonl.gz",
         ),
         DataSet(
             "transcripts",
