@@ -1,6 +1,4 @@
-"""Time to the first token, measured on the machine of the run (Table 2 and Figure 3 on the paper's device: see "
-"sizes).
-"""
+"""Time to the first token, measured on the machine of the run; on the paper's device it is calculated."""
 
 from precog.evaluate.paper.findings import Findings, Written
 from precog.evaluate.paper.report import Compared, Grid, Section
