@@ -4,10 +4,11 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from precog.bench.machine import Machine, git_commit, versions
 
-Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
+Value = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 
 @dataclass(frozen=True)

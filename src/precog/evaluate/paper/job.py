@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -25,7 +26,7 @@ from precog.evaluate.paper.data_files import DataFiles
 from precog.evaluate.paper.programme import PROGRAMME, Sizes
 from precog.evaluate.paper.records import Records
 
-__all__ = ["Job", "OnItems", "measure_all"]
+__all__ = ["Job", "OnItems", "measure_all", "share"]
 
 POLL_SEC = 0.5
 OnItems = Callable[[int, int, str], None]
@@ -81,7 +82,7 @@ def measure_all(job: Job, apparatus: Apparatus, on_items: OnItems) -> dict[str, 
     together = [name for name in job.names if not PROGRAMME[name].alone]
     missing = [name for name in together if len(built[name][1].read()) < len(built[name][0])]
     if missing and job.processes > 1:
-        _share(job, missing, lambda: on_items(*_progress(built, total)))
+        share(job, missing, lambda: on_items(*_progress(built, total)))
     for name in job.names:
         experiment, records = built[name]
         _measure(experiment, records, lambda: on_items(*_progress(built, total)))
@@ -123,7 +124,7 @@ def _origin(experiment: Experiment, processes: int) -> dict[str, object]:
     }
 
 
-def _share(job: Job, names: Sequence[str], told: Callable[[], None]) -> None:
+def share(job: Job, names: Sequence[str], told: Callable[[], None]) -> None:
     """Deal the items of experiments out to processes, and wait for them.
 
     Raises:
@@ -154,18 +155,24 @@ def _share(job: Job, names: Sequence[str], told: Callable[[], None]) -> None:
 
 def _check(running: Sequence[tuple[BaseProcess, Connection]]) -> None:
     for process, ours in running:
-        if ours.poll():
-            try:
-                told = json.loads(ours.recv_bytes())
-            except EOFError:
-                continue
+        if (told := _message(ours)) is not None:
             kind = getattr(errors, told.pop("kind"))
-            message = told.pop("message")
-            raise kind(message, **told)
+            raise kind(told.pop("message"), **told)
         if process.exitcode:
             given = f"exit code {process.exitcode}"
             hint = "run it again, it goes on; with fewer --processes if memory was short"
             raise PrecogError("a process of the run has ended early", given=given, hint=hint)
+
+
+def _message(ours: Connection) -> dict[str, Any] | None:
+    """What a process has told, if it has told anything."""
+    if not ours.poll():
+        return None
+    try:
+        told: dict[str, Any] = json.loads(ours.recv_bytes())
+    except EOFError:  # it has ended
+        return None
+    return told
 
 
 def _work(job: Job, names: Sequence[str], number: int, told: Connection) -> None:

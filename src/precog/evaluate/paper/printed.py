@@ -67,12 +67,12 @@ TOP_K = {
 """Table 7, HotpotQA-distractor, 1,000 questions."""
 
 CHUNK_LENGTH = {
-    "<100": ByLength(15, 65.0, 65.0),
-    "100-300": ByLength(35, 64.5, 64.5),
-    "300-600": ByLength(25, 63.5, 64.0),
-    "600-1200": ByLength(15, 60.0, 63.5),
-    "1200-2400": ByLength(7, 54.0, 62.0),
-    ">=2400": ByLength(3, 45.0, 60.0),
+    "<100": ByLength(15.0, 65.0, 65.0),
+    "100-300": ByLength(35.0, 64.5, 64.5),
+    "300-600": ByLength(25.0, 63.5, 64.0),
+    "600-1200": ByLength(15.0, 60.0, 63.5),
+    "1200-2400": ByLength(7.0, 54.0, 62.0),
+    ">=2400": ByLength(3.0, 45.0, 60.0),
 }
 """Table 8, Natural Questions, by tokens of the passage."""
 

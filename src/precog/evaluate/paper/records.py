@@ -21,10 +21,11 @@ from precog.writing import open_new
 
 __all__ = ["RecordFile", "Records", "code_digest"]
 
-MEASURING = ("backbones", "encoders", "engine", "evaluate", "index", "memory", "ops", "state", "text")
-"""Rooms whose code decides what is measured: a change there makes kept records worthless."""
-NOT_MEASURING = ("paper", "data")
-"""Folders of `evaluate` that only choose and write up; data sets are named by their digests."""
+NOT_MEASURING = ("cli", "data", "figures", "paper", "plan", "__pycache__")
+"""Folders whose code only chooses, calculates, draws or writes up; a change anywhere else makes records worthless.
+
+Data sets are named by their digests.
+"""
 
 
 def code_digest(package: Traversable | None = None) -> str:
@@ -35,9 +36,8 @@ def code_digest(package: Traversable | None = None) -> str:
     """
     digest = sha256()
     package = resources.files("precog") if package is None else package
-    for room in MEASURING:
-        for name, file in sorted(_sources(package / room, room)):
-            digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    for name, file in sorted(_sources(package, ""), key=lambda pair: pair[0]):
+        digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -45,7 +45,7 @@ def _sources(folder: Traversable, path: str) -> list[tuple[str, Traversable]]:
     found = []
     for entry in folder.iterdir():
         inside = f"{path}/{entry.name}"
-        if entry.is_dir() and entry.name not in (*NOT_MEASURING, "__pycache__"):
+        if entry.is_dir() and entry.name not in NOT_MEASURING:
             found += _sources(entry, inside)
         elif entry.name.endswith((".py", ".json")):
             found.append((inside, entry))
