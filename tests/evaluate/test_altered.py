@@ -1,6 +1,7 @@
 """Answers from altered states: depth, temperature and bytes against the states they alter."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,7 +47,9 @@ class Words:
 
 @pytest.fixture(scope="module")
 def backbone():
-    return TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
+    made = TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
+    made.card = replace(made.card, decoding={"beam_width": 2, "max_span_tokens": 6})
+    return made
 
 
 def _texts(experiment, variant):

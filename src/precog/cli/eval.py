@@ -13,6 +13,7 @@ from precog.cli.eval_clusters import clusters
 from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
 from precog.cli.eval_depth import depth
+from precog.cli.eval_hotpot import hotpot
 from precog.cli.eval_locomo import locomo
 from precog.cli.eval_pareto import pareto
 from precog.cli.eval_temperature import temperature
@@ -110,6 +111,7 @@ app.command()(locomo)
 app.command()(depth)
 app.command()(temperature)
 app.command()(pareto)
+app.command()(hotpot)
 
 
 def _print_report(report: dict[str, object]) -> None:
