@@ -12,7 +12,11 @@ from precog.cli import options
 from precog.cli.eval_clusters import clusters
 from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
+from precog.cli.eval_depth import depth
+from precog.cli.eval_hotpot import hotpot
 from precog.cli.eval_locomo import locomo
+from precog.cli.eval_pareto import pareto
+from precog.cli.eval_temperature import temperature
 from precog.cli.output import human_seconds, out, print_json
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
@@ -105,6 +109,10 @@ def squad(
 app.command()(clusters)
 app.command()(codecs)
 app.command()(locomo)
+app.command()(depth)
+app.command()(temperature)
+app.command()(pareto)
+app.command()(hotpot)
 
 
 def _print_report(report: dict[str, object]) -> None:

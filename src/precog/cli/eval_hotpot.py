@@ -1,0 +1,92 @@
+"""``precog eval hotpot``: states of several paragraphs composed, for questions that need two of them."""
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.table import Table
+
+from precog.backbones.registry import load_backbone
+from precog.cli import options
+from precog.cli.eval_rows import SCORES, gain_cell, measured, score_cells, whole_numbers, words
+from precog.cli.output import counted, human_seconds, out, print_json
+from precog.config import resolve
+from precog.errors import InputError, UsageError
+from precog.evaluate.hotpot import TOP_K, Hotpot, HotpotSettings
+from precog.evaluate.hotpot_answers import DEFAULT_RULES
+from precog.evaluate.hotpot_data import OFFICIAL, REBUILT, read_hotpot
+from precog.evaluate.subset import sample_questions
+
+
+def hotpot(
+    data: Annotated[Path, typer.Option(metavar="FILE", help="HotpotQA distractor JSON, or JSON lines (.gz allowed).")],
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    seed: options.Seed = 0,
+    setting: Annotated[
+        str, typer.Option(metavar=f"{OFFICIAL}|{REBUILT}|all", help="Questions whose paragraphs are these.")
+    ] = "all",
+    top_k: Annotated[str, typer.Option(metavar="K,K,…", help="How many of the best paragraphs are composed.")] = (
+        ",".join(map(str, TOP_K))
+    ),
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R,R,…",
+            help="mean, concat, permute, mix, replay; @T is a temperature, +layer renorms, :K/K says at which k.  "
+            f"\\[default: {','.join(DEFAULT_RULES)}, as far as the model's states allow]",
+            show_default=False,
+        ),
+    ] = None,
+    free: Annotated[bool, typer.Option("--free", help="Answer freely, too, beside words that were read.")] = False,
+    codec: options.Codec = "fp16",
+    model: options.Model = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    encoder: options.Encoder = None,
+    as_json: options.Json = False,
+) -> int:
+    """HotpotQA: the best k of a question's ten paragraphs, composed by every rule, against the best alone."""
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    if setting not in (OFFICIAL, REBUILT, "all"):
+        raise UsageError("--setting: no such choice", given=setting, expected=f"{OFFICIAL}, {REBUILT} or all")
+    named = () if rules is None else words(rules)
+    chosen = HotpotSettings(whole_numbers("--top-k", top_k), named, free, codec, seed)
+    everything = read_hotpot(data)
+    kept = [question for question in everything if setting in (question.setting, "all")]
+    if not kept:
+        given = f"{counted(len(everything), 'question')}, --setting {setting}"
+        raise InputError("no question of the file has such paragraphs", given=given)
+    questions = sample_questions(kept, limit, seed)
+    backbone = load_backbone(settings.model, encode_mode="once", device=settings.device, threads=settings.threads)
+    report = measured(Hotpot(questions, backbone, chosen, settings.encoder))
+    if as_json:
+        print_json(report)
+    else:
+        for name, table in cast(dict[str, dict[str, Any]], report["tables"]).items():
+            _print_table(name, table)
+    return 0
+
+
+def _print_table(setting: str, found: dict[str, Any]) -> None:
+    title = f"HotpotQA, {setting}, {counted(found['n'], 'question')}"
+    table = Table("k", "rule", "", *SCORES, "ΔF1 to k = 1", "F1 of spans", "tokens", "seconds", title=title)
+    for row in found["rows"]:
+        spans = row["without_yes_no"]
+        table.add_row(
+            str(row["k"]),
+            row["rule"],
+            "" if row["decoding"] == "grounded" else row["decoding"],
+            *score_cells(row),
+            gain_cell(row["f1_gain"]),
+            "" if spans is None else f"{spans['f1']:.1f}",
+            f"{row['mean_tokens_processed']:.0f}",
+            human_seconds(row["mean_latency_sec"]),
+        )
+    out.print(table)
+    recall = found["recall"]
+    if recall["n"]:
+        for name, told in (("recall_any", "at least one"), ("recall_all", "all")):
+            shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall[name].items())
+            out.print(f"{told} of the supporting paragraphs found: {shares} ({recall['n']:,} questions)")
+    yes_no = counted(found["num_yes_no"], "question")
+    out.print(f"{yes_no} answered by yes or no, which a grounded answer cannot say: F1 of spans leaves them out")

@@ -1,0 +1,81 @@
+"""What the commands that measure rows of answers share: lists in options, running with a bar, printing the rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from precog.cli.output import human_seconds, out
+from precog.cli.progress import Counting
+from precog.errors import UsageError
+from precog.evaluate.experiment import Experiment, run
+
+Row = Mapping[str, Any]
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """A list such as 1,2,3.
+
+    Raises:
+        UsageError: something in it is no whole number above 0.
+    """
+    names = words(text)
+    if not names or not all(name.isascii() and name.isdecimal() and 0 < int(name) < 10**9 for name in names):
+        raise UsageError(f"{option} is a list of whole numbers above 0", given=text, expected="such as 1,2,3")
+    return tuple(map(int, names))
+
+
+def real_numbers(option: str, text: str) -> tuple[float, ...]:
+    """A list such as 1,0.3.
+
+    Raises:
+        UsageError: something in it is no number.
+    """
+    try:
+        return tuple(float(name) for name in words(text))
+    except ValueError as error:
+        raise UsageError(f"{option} is a list of numbers", given=text, expected="such as 1,0.3,0.1") from error
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A list such as fp16,int8."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def measured(experiment: Experiment, noun: str = "questions") -> dict[str, object]:
+    """The report of an experiment, with a bar on stderr while it runs."""
+    with Counting(noun) as bar:
+        return run(experiment, bar.show)
+
+
+SCORES = ("EM", "F1", "95 %")
+
+
+def score_cells(row: Row | None) -> tuple[str, str, str]:
+    """The cells below `SCORES`; empty where nothing was measured."""
+    if row is None:
+        return ("", "", "")
+    low, high = row["f1_interval"]
+    return (f"{row['em']:.1f}", f"{row['f1']:.1f}", f"{low:.1f} – {high:.1f}")
+
+
+def gain_cell(gain: Mapping[str, float] | None) -> str:
+    """A difference of F1 with its interval."""
+    return "" if gain is None else f"{gain['value']:+.1f} ({gain['low']:+.1f} – {gain['high']:+.1f})"
+
+
+def print_rows(title: str, rows: Mapping[str, Row], facts: Mapping[str, str], *, against: str) -> None:
+    """A table of rows: their name, some facts, scores, and what each gains over one of them.
+
+    Args:
+        title: of the table.
+        rows: by name.
+        facts: column ▸ key of a row, of what is already a text or becomes one by `str`.
+        against: the row that they are compared with.
+    """
+    table = Table("", *facts, *SCORES, f"ΔF1 to {against}", "seconds", title=title)
+    for name, row in rows.items():
+        told = [str(row[key]) for key in facts.values()]
+        cells = (*score_cells(row), gain_cell(row["f1_gain"]), human_seconds(row["mean_latency_sec"]))
+        table.add_row(name, *told, *cells)
+    out.print(table)

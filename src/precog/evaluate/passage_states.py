@@ -1,0 +1,42 @@
+"""Passages read once: the states of the last few are kept, since several questions may be asked of each."""
+
+from collections import OrderedDict
+
+from precog.backbones.protocol import Backbone
+from precog.state import Codec, State
+
+__all__ = ["PassageStates"]
+
+KEPT = 32
+
+
+class PassageStates:
+    """States of passages, each of which is one chunk, whatever its length.
+
+    Args:
+        backbone: the model.
+        kept: passages whose states are kept; the one that was asked for longest ago goes first.
+    """
+
+    def __init__(self, backbone: Backbone, kept: int = KEPT) -> None:
+        self._backbone = backbone
+        self._kept = kept
+        self._states: OrderedDict[str, State] = OrderedDict()
+
+    def exact(self, passage: str) -> State:
+        """The state as the model leaves it.
+
+        Raises:
+            InputError: the passage is empty.
+        """
+        if passage not in self._states:
+            [state] = self._backbone.encode_chunks([self._backbone.tokenizer.encode(passage)])
+            self._states[passage] = state
+            while len(self._states) > self._kept:
+                self._states.popitem(last=False)
+        self._states.move_to_end(passage)
+        return self._states[passage]
+
+    def stored(self, passage: str, codec: Codec) -> State:
+        """The state as a store gives it back."""
+        return codec.rounded(self.exact(passage), self._backbone.spec)

@@ -1,0 +1,166 @@
+"""Answers from altered states: depth, temperature and bytes against the states they alter."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.errors import UsageError
+from precog.evaluate.depth import Depth, DepthSettings, paper_subsets
+from precog.evaluate.experiment import Experiment, run
+from precog.evaluate.pareto import Pareto, ParetoSettings
+from precog.evaluate.squad_data import Question
+from precog.evaluate.temperature import Temperature, TemperatureSettings
+from precog.state import LayerSubset
+from precog.text.tokenizer import load_mistral_tokenizer
+
+PARAGRAPHS = (
+    "Ada Lovelace was born in London in 1815 and wrote the first program.",
+    "The Danube flows through Vienna, Budapest and Belgrade to the Black Sea.",
+    "Mount Kenya is 5,199 metres high and is Africa's second highest mountain.",
+    "The Treaty of Ghent ended the War of 1812 between two nations.",
+)
+QUESTIONS = [
+    Question("a", "t", PARAGRAPHS[0], "Where was Ada Lovelace born?", ("London",)),
+    Question("b", "t", PARAGRAPHS[1], "Which sea does the Danube reach?", ("the Black Sea", "Black Sea")),
+    Question("c", "t", PARAGRAPHS[2], "How high is Mount Kenya?", ("5,199 metres",)),
+    Question("d", "t", PARAGRAPHS[3], "Which treaty ended the War of 1812?", ("The Treaty of Ghent",)),
+]
+
+
+class Words:
+    """Keys of hashed words: an encoder that needs no files."""
+
+    dim, fingerprint, window_tokens, name = 64, "ef" * 32, 256, "words"
+
+    def encode_query(self, text):
+        key = np.full(self.dim, 1e-3, np.float32)
+        for word in text.lower().split():
+            key[sum(map(ord, word.strip(".,?"))) % self.dim] += 1
+        return key / np.linalg.norm(key)
+
+    def encode_passages(self, texts):
+        return [self.encode_query(text)[None] for text in texts]
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    made = TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
+    made.card = replace(made.card, decoding={"beam_width": 2, "max_span_tokens": 6})
+    return made
+
+
+def _texts(experiment, variant):
+    return [experiment.measure(number)["said"][variant]["text"] for number in range(len(experiment))]
+
+
+def test_the_papers_subsets_are_those_of_its_table_at_its_depth():
+    assert paper_subsets(24) == (
+        "all", "bottom:18", "bottom:12", "bottom:6", "top:12", "top:6", "alternate", "none",
+    )  # fmt: skip
+    assert paper_subsets(12)[1:6] == ("bottom:9", "bottom:6", "bottom:3", "top:6", "top:3")
+    for num_layers in range(1, 40):
+        for name in paper_subsets(num_layers):
+            LayerSubset.parse(name, num_layers)
+
+
+def test_depth_keeps_all_layers_or_none(backbone):
+    experiment = Depth(QUESTIONS, backbone, DepthSettings(codec="fp32"))
+    assert isinstance(experiment, Experiment)
+    report = json.loads(json.dumps(run(experiment), allow_nan=False))
+    rows = report["rows"]
+    assert list(rows) == list(paper_subsets(backbone.spec.layers))
+    assert rows["none"]["state_bytes"] == 0
+    assert rows["all"]["state_bytes"] == 4 * backbone.spec.num_reals()
+    assert rows["all"]["f1_gain"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+    reader = experiment._reader
+    assert _texts(experiment, "none") == [reader.mask_only(q.question, q.context).text for q in QUESTIONS]
+    injected = [reader.inject(q.question, [q.context], [1.0], 1.0).text for q in QUESTIONS]
+    assert _texts(experiment, "all") == injected
+    assert _texts(experiment, "none") != injected
+
+
+def test_depth_leaves_missing_layers_empty(backbone):
+    experiment = Depth(QUESTIONS, backbone, DepthSettings(("bottom:1",)))
+    whole, bottom = (given.state.recurrent for given in experiment.given(QUESTIONS[0]))
+    assert bottom[0].equal(whole[0])
+    assert not bottom[1:].any()
+    assert whole[1:].any()
+
+
+def test_the_settings_tell_experiments_apart(backbone):
+    one, other = Depth(QUESTIONS, backbone), Depth(QUESTIONS[:3], backbone)
+    assert one.settings != other.settings
+    assert one.settings["fingerprint"] == backbone.fingerprint
+    assert json.loads(json.dumps(one.settings)) == one.settings
+    assert one.settings != Depth(QUESTIONS, backbone, DepthSettings(codec="int8")).settings
+
+
+def test_a_subset_beyond_the_model_is_one_line(backbone):
+    with pytest.raises(UsageError, match=r"no such number of layers; given: bottom:18; expected: 1 to \d+$"):
+        Depth(QUESTIONS, backbone, DepthSettings(("bottom:18",)))
+
+
+def test_temperature_goes_from_the_mean_to_the_best_alone(backbone):
+    settings = TemperatureSettings((1.0, 1e-4), codec="fp32")
+    experiment = Temperature(QUESTIONS, QUESTIONS, backbone, settings, Words())
+    report = run(experiment)
+    rows = report["rows"]
+    assert list(rows) == ["top1", "1", "0.0001"]
+    assert report["against"] == "1"
+    assert rows["1"]["mean_top_weight"] < 0.6
+    assert rows["0.0001"]["mean_top_weight"] == pytest.approx(1)
+    weights = [experiment.measure(number)["said"]["1"]["top_weight"] for number in range(len(QUESTIONS))]
+    assert rows["1"]["mean_top_weight"] == pytest.approx(float(np.mean(weights)))
+    for question in QUESTIONS:
+        best, mean, nearly = (given.state.recurrent for given in experiment.given(question))
+        assert not mean.allclose(best, atol=1e-4)
+        assert nearly.allclose(best, atol=1e-4)
+
+
+def test_temperature_puts_the_gold_paragraph_among_what_was_found_or_not(backbone):
+    asked = Question("e", "t", PARAGRAPHS[3], "How high is Mount Kenya?", ("x",))
+    for context, expected in (("gold", PARAGRAPHS[3]), ("retrieved", PARAGRAPHS[2])):
+        settings = TemperatureSettings((1.0,), 2, context)
+        experiment = Temperature([asked], QUESTIONS, backbone, settings, Words())
+        first, both = experiment.given(asked)
+        assert list(first.paragraphs) == [expected]
+        assert both.paragraphs[0] == expected
+        assert (PARAGRAPHS[3] in both.paragraphs) == (context == "gold")
+
+
+def test_pareto_has_every_pair_and_marks_the_front(backbone):
+    experiment = Pareto(QUESTIONS[:2], backbone, ParetoSettings(("fp16", "int4"), ("bottom:1", "none")))
+    report = run(experiment)
+    rows = report["rows"]
+    assert list(rows) == [f"{codec} {layers}" for codec in ("fp16", "int4") for layers in ("all", "bottom:1", "none")]
+    assert rows["fp16 all"]["state_bytes"] > rows["int4 all"]["state_bytes"] > rows["int4 bottom:1"]["state_bytes"]
+    for row in rows.values():
+        better = [
+            other
+            for other in rows.values()
+            if (other["f1"] > row["f1"] and other["state_bytes"] <= row["state_bytes"])
+            or (other["f1"] >= row["f1"] and other["state_bytes"] < row["state_bytes"])
+        ]
+        assert row["on_front"] == (not better)
+    assert any(row["on_front"] for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: DepthSettings(("all", "all")),
+        lambda: DepthSettings(codec="fp8"),
+        lambda: ParetoSettings(()),
+        lambda: ParetoSettings(("fp8",)),
+        lambda: TemperatureSettings(()),
+        lambda: TemperatureSettings((0.0,)),
+        lambda: TemperatureSettings(top_k=1),
+        lambda: TemperatureSettings(context="silver"),
+    ],
+)
+def test_bad_settings_are_refused(made):
+    with pytest.raises(UsageError):
+        made()

@@ -1,0 +1,167 @@
+"""HotpotQA: what is found, what each rule answers, and what is told beside the scores."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.engine import GroundedSettings, Source, answer_inject, question_segment
+from precog.engine.composed import RULES
+from precog.errors import UsageError
+from precog.evaluate.experiment import Experiment, run
+from precog.evaluate.hotpot import Hotpot, HotpotSettings
+from precog.evaluate.hotpot_answers import default_rules, parse_rule
+from precog.evaluate.hotpot_data import OFFICIAL, REBUILT, HotpotParagraph, HotpotQuestion
+from precog.text.tokenizer import load_mistral_tokenizer
+
+PARAGRAPHS = (
+    HotpotParagraph("Danube", "It flows through Vienna, Budapest and Belgrade to the Black Sea."),
+    HotpotParagraph("Ada Lovelace", "She was born in London in 1815 and wrote the first program."),
+    HotpotParagraph("Mount Kenya", "It is 5,199 metres high and is Africa's second highest mountain."),
+    HotpotParagraph("Treaty of Ghent", "It ended the War of 1812 between two nations."),
+)
+QUESTIONS = [
+    HotpotQuestion("a", "Where was Ada Lovelace born?", "London", ("Ada Lovelace", "Mount Kenya"), PARAGRAPHS),
+    HotpotQuestion("b", "Which war did the Treaty of Ghent end?", "yes", ("Treaty of Ghent",), PARAGRAPHS[1:]),
+    HotpotQuestion("c", "Which sea does the Danube reach?", "the Black Sea", (), PARAGRAPHS, REBUILT),
+]
+RULES_HERE = ("mean", "mean@0.1", "concat", "permute:2", "mix@0.1", "replay")
+
+
+class Words:
+    """Keys of hashed words: an encoder that needs no files."""
+
+    dim, fingerprint, window_tokens, name = 64, "ef" * 32, 256, "words"
+
+    def encode_query(self, text):
+        key = np.full(self.dim, 1e-3, np.float32)
+        for word in text.lower().split():
+            key[sum(map(ord, word.strip(".,?"))) % self.dim] += 1
+        return key / np.linalg.norm(key)
+
+    def encode_passages(self, texts):
+        return [self.encode_query(text)[None] for text in texts]
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    made = TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
+    made.card = replace(made.card, decoding={"beam_width": 2, "max_span_tokens": 6})
+    return made
+
+
+@pytest.fixture(scope="module")
+def experiment(backbone):
+    return Hotpot(QUESTIONS, backbone, HotpotSettings((1, 2, 10), RULES_HERE, codec="fp32"), Words())
+
+
+@pytest.fixture(scope="module")
+def records(experiment):
+    return [experiment.measure(number) for number in range(len(experiment))]
+
+
+def test_records_are_json_of_every_rule_at_its_k(experiment, records):
+    assert isinstance(experiment, Experiment)
+    assert json.loads(json.dumps(records[1:], allow_nan=False)) == records[1:]
+    for record in records:
+        said = record["said"]["grounded"]
+        assert list(record["said"]) == ["grounded"]
+        assert list(said) == ["1", "2", "10"]
+        assert list(said["1"]) == ["best"]
+        assert list(said["2"]) == ["mean", "mean@0.1", "concat", "permute", "mix@0.1", "replay"]
+        assert list(said["10"]) == ["mean", "mean@0.1", "concat", "mix@0.1", "replay"]
+
+
+def test_free_answers_have_rows_of_their_own(backbone):
+    report = run(Hotpot(QUESTIONS[:1], backbone, HotpotSettings((2,), ("mean",), free=True), Words()))
+    rows = report["tables"][OFFICIAL]["rows"]
+    assert [(row["decoding"], row["k"]) for row in rows] == [("grounded", 1), ("grounded", 2), ("free", 1), ("free", 2)]
+
+
+def test_recall_is_of_titles_among_the_best_k(records):
+    assert records[0]["recall"]["1"] == [True, False]
+    assert records[0]["recall"]["10"] == [True, True]
+    assert records[1]["recall"]["1"] == [True, True]
+    assert records[2]["recall"] is None
+
+
+def test_the_title_is_read_with_its_paragraph_and_the_best_alone_is_injected(backbone, records):
+    text = "Ada Lovelace. She was born in London in 1815 and wrote the first program."
+    ids = backbone.tokenizer.encode(text)
+    [state] = backbone.encode_chunks([ids])
+    settings = GroundedSettings.from_card(backbone.card.decoding)
+    asked = question_segment(backbone, QUESTIONS[0].question)
+    answer = answer_inject(backbone, state, asked, sources=[Source.of(ids)], settings=settings)
+    said = records[0]["said"]["grounded"]["1"]["best"]
+    assert said["text"] == backbone.tokenizer.decode(list(answer.token_ids)).strip()
+    assert said["text"] in text
+    assert said["tokens_processed"] == answer.tokens_processed
+
+
+def test_only_what_is_exact_says_so(records):
+    rows = records[0]["said"]["grounded"]["2"]
+    assert {name: row["exact"] for name, row in rows.items()} == {
+        "mean": False, "mean@0.1": False, "concat": False, "permute": False, "mix@0.1": True, "replay": True,
+    }  # fmt: skip
+    assert rows["replay"]["tokens_processed"] > rows["mean"]["tokens_processed"]
+
+
+def test_yes_and_no_are_scored_apart_and_settings_too(experiment, records):
+    report = experiment.report(records)
+    tables = report["tables"]
+    assert list(tables) == [OFFICIAL, REBUILT, "all"]
+    official = tables[OFFICIAL]
+    assert (official["n"], official["num_yes_no"]) == (2, 1)
+    assert official["recall"] == {
+        "n": 2,
+        "recall_any": {"1": 1.0, "2": 1.0, "10": 1.0},
+        "recall_all": {"1": 0.5, "2": official["recall"]["recall_all"]["2"], "10": 1.0},
+    }
+    assert tables[REBUILT]["recall"] == {"n": 0, "recall_any": None, "recall_all": None}
+    for table in tables.values():
+        assert len(table["rows"]) == 1 + 6 + 5
+        first = table["rows"][0]
+        assert (first["k"], first["rule"], first["f1_gain"]["value"]) == (1, "best", 0.0)
+    for row in official["rows"]:
+        assert row["f1"] == pytest.approx(row["without_yes_no"]["f1"] / 2)  # yes is never a span
+    assert tables["all"]["n"] == report["n"] == 3
+
+
+def test_yes_alone_leaves_nothing_to_score_without_it(backbone):
+    settings = HotpotSettings((2,), ("mean",))
+    table = run(Hotpot(QUESTIONS[1:2], backbone, settings, Words()))["tables"][OFFICIAL]
+    assert [(row["k"], row["rule"], row["without_yes_no"]) for row in table["rows"]] == [
+        (1, "best", None),
+        (2, "mean", None),
+    ]
+
+
+def test_the_settings_tell_experiments_apart(experiment, backbone):
+    assert json.loads(json.dumps(experiment.settings)) == experiment.settings
+    assert experiment.settings["fingerprint"] == backbone.fingerprint
+    assert "permute:2" in experiment.settings["rules"]
+    assert Hotpot(QUESTIONS, backbone, None, Words()).settings != experiment.settings
+
+
+def test_every_rule_of_the_engine_is_measured_by_default(backbone):
+    assert {parse_rule(name).how.rule for name in default_rules(backbone)} == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: HotpotSettings((2, 1)), "rising numbers"),
+        (lambda: HotpotSettings((0,)), "rising numbers"),
+        (lambda: HotpotSettings(rules=("mean", "mean:2")), "names a rule twice"),
+        (lambda: HotpotSettings(rules=("soup",)), "no such rule"),
+        (lambda: HotpotSettings(rules=("mean:1",)), "2 or more members"),
+        (lambda: HotpotSettings(rules=("mean:x",)), "2 or more members"),
+        (lambda: HotpotSettings(rules=("best",)), "composes nothing"),
+        (lambda: HotpotSettings(codec="fp8"), "no such state codec"),
+    ],
+)
+def test_bad_settings_are_refused(made, said):
+    with pytest.raises(UsageError, match=said):
+        made()
