@@ -13,6 +13,7 @@ from precog.cli.eval_clusters import clusters
 from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
 from precog.cli.eval_locomo import locomo
+from precog.cli.eval_theorem import theorem
 from precog.cli.output import human_seconds, out, print_json
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
@@ -104,6 +105,7 @@ def squad(
 app.command()(clusters)
 app.command()(codecs)
 app.command()(locomo)
+app.command()(theorem)
 
 
 def _print_report(report: dict[str, object]) -> None:
