@@ -17,6 +17,7 @@ from precog.cli.eval_hotpot import hotpot
 from precog.cli.eval_locomo import locomo
 from precog.cli.eval_pareto import pareto
 from precog.cli.eval_temperature import temperature
+from precog.cli.eval_theorem import theorem
 from precog.cli.output import human_seconds, out, print_json
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
@@ -113,6 +114,7 @@ app.command()(depth)
 app.command()(temperature)
 app.command()(pareto)
 app.command()(hotpot)
+app.command()(theorem)
 
 
 def _print_report(report: dict[str, object]) -> None:

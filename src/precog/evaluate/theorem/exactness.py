@@ -1,0 +1,110 @@
+"""Theorem 1: S(h₀, c ⊕ q) against S(S(h₀, c), q), with the state at the boundary stored in several precisions.
+
+The left side is one pass over context and question; the right side reads the context, keeps the state, and reads the
+question from what was kept, from mark to mark. Both are exact in exact arithmetic; what is measured is rounding.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from precog.backbones.protocol import Backbone
+from precog.evaluate.experiment import Record
+from precog.evaluate.theorem.passage import Passage
+from precog.evaluate.theorem.rollout import (
+    STORAGES,
+    Memory,
+    Rollout,
+    StateRollout,
+    furthest,
+    layer_errors,
+    stored,
+    wide_rollout,
+)
+
+MARKS = (1, 2, 4, 8, 16, 32, 40, 64, 128)
+"""Numbers of question tokens after which states are compared."""
+ELEMENT_BOUNDS = {"fp32": (0.0, 0.0), "bf16": (2.0**-8, 2.0**-134), "fp16": (2.0**-11, 2.0**-25)}
+"""|ĥ − h| ≤ a·|h| + b per element at the boundary: half a unit in the last place, of normal and subnormal numbers."""
+
+
+def measure_exactness(backbone: Backbone, passage: Passage, *, from_nothing: bool, marks: Sequence[int]) -> Record:
+    """Compare both sides for every storage.
+
+    Args:
+        backbone: the model, computing at FP32.
+        passage: what is read.
+        from_nothing: h₀ = 0; else h₀ is the state after the passage's prior text.
+        marks: numbers of question tokens, rising; the last one is the question's length.
+
+    Returns:
+        Per storage: ``max_abs_logit_error`` over all tokens of the question and ``positions``, ``agreeing`` of them
+        with the same most probable token; ``element_error``, the largest |ĥ − h| at the boundary in units of its bound
+        (`ELEMENT_BOUNDS`); ``inf_norm`` and ``two_norm``, relative errors of states by mark and layer. ``fp64`` is
+        left out where the backbone cannot compute in it.
+    """
+    narrow = StateRollout(backbone)
+    sides: dict[str, Rollout] = dict.fromkeys(STORAGES[1:], narrow)
+    wide = wide_rollout(backbone)
+    if wide is not None:
+        sides = {"fp64": wide, **sides}
+    rows: dict[str, object] = {}
+    judges: dict[int, tuple[list[Memory], torch.Tensor]] = {}
+    for storage, rollout in sides.items():
+        start = None if from_nothing else rollout.roll(passage.prior)[0].at_boundary(backbone.spec)
+        if id(rollout) not in judges:
+            judges[id(rollout)] = _judge(rollout, passage, start, marks)
+        after, expected = judges[id(rollout)]
+        kept = rollout.roll(passage.context, start)[0].at_boundary(backbone.spec)
+        back = stored(kept, storage, backbone.spec)
+        memory, done, parts, states = back, 0, [], []
+        for mark in marks:
+            memory, logits = rollout.roll(passage.question[done:mark], memory)
+            parts.append(logits)
+            states.append(memory)
+            done = mark
+        found = torch.cat(parts)
+        rows[storage] = {
+            "max_abs_logit_error": furthest(found, expected),
+            "positions": len(found),
+            "agreeing": int((found.argmax(1) == expected.argmax(1)).sum()),
+            "element_error": _element_error(back, kept, storage),
+            "inf_norm": [layer_errors(s.recurrent, a.recurrent) for s, a in zip(states, after, strict=True)],
+            "two_norm": [layer_errors(s.recurrent, a.recurrent, 2) for s, a in zip(states, after, strict=True)],
+        }
+    return {
+        "text": passage.name,
+        "kind": passage.kind,
+        "from_nothing": from_nothing,
+        "context_tokens": len(passage.context),
+        "marks": list(marks),
+        "stored": rows,
+    }
+
+
+def marks_of(question_tokens: int) -> tuple[int, ...]:
+    """`MARKS` within a question, and its end."""
+    return tuple(sorted({*(mark for mark in MARKS if mark < question_tokens), question_tokens}))
+
+
+def _judge(
+    rollout: Rollout, passage: Passage, start: Memory | None, marks: Sequence[int]
+) -> tuple[list[Memory], torch.Tensor]:
+    """One pass from h₀ to each mark: the states there, and the logits after the question's tokens."""
+    states = []
+    for mark in marks:
+        memory, logits = rollout.roll((*passage.context, *passage.question[:mark]), start)
+        states.append(memory)
+    return states, logits[len(passage.context) :]
+
+
+def _element_error(back: Memory, kept: Memory, storage: str) -> float:
+    if storage == "fp64":
+        return 0.0 if torch.equal(back.recurrent, kept.recurrent) else float("inf")
+    relative, absolute = ELEMENT_BOUNDS[storage]
+    size = kept.recurrent.double()
+    error = (back.recurrent.double() - size).abs()
+    allowed = relative * size.abs() + absolute
+    units = torch.where(error > 0, error / allowed, torch.zeros_like(error))  # 0 / 0 where nothing is allowed
+    worst = float(units.max())
+    return worst if worst == worst else float("inf")
