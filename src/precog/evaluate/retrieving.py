@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from precog.encoders import Encoder, load_encoder
-from precog.evaluate.squad import Paragraphs
+from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.squad_data import Question
 
 __all__ = ["encoder_of", "ranked"]

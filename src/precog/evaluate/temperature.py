@@ -13,8 +13,8 @@ from precog.engine.composed import Composing
 from precog.errors import UsageError
 from precog.evaluate.altered import AlteredStates, Given, Variant, answers_of
 from precog.evaluate.experiment import Record
+from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.retrieving import encoder_of
-from precog.evaluate.squad import Paragraphs
 from precog.evaluate.squad_data import Question
 from precog.evaluate.subset import ids_sha256
 from precog.state import codec_named, compose
