@@ -88,11 +88,11 @@ def test_every_stage_of_a_made_up_device() -> None:
     line = timeline("inject", CHIP, Question(100, 50, 11, 2, 1_000_000))
     seconds = {stage.name: stage.seconds for stage in line.stages}
     assert seconds == pytest.approx(
-        {"encode": 0.01, "search": 0.002, "load": 2e-4 + 2e-3, "inject": 1e-3, "read question": 0.5, "answer": 1.0}
+        {"encode": 0.01, "search": 0.002, "load": 2e-4 + 2e-3, "inject": 2e-3, "read question": 0.5, "answer": 1.0}
     )
-    assert line.added_sec == pytest.approx(0.0152)
-    assert line.first_token_sec == pytest.approx(0.5152)
-    assert line.joules == pytest.approx(2 * 1.5152)
+    assert line.added_sec == pytest.approx(0.0162)
+    assert line.first_token_sec == pytest.approx(0.5162)
+    assert line.joules == pytest.approx(2 * 1.5162)
     reading = timeline("in-context", CHIP, Question(100, 50, 11, 2, 1_000_000))
     assert reading.first_token_sec == pytest.approx(0.012 + 2e-4 + 860e-9 + 2.0 + 0.5)
     cached = timeline("kv-cache", CHIP, Question(100, 50, 11, 2, 1_000_000))

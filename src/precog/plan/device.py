@@ -37,7 +37,7 @@ class EdgeDevice:
         watts: of the whole device at work; None where nobody knows.
         encoder_sec: the sentence encoder on a question.
         search_sec: finding the best keys.
-        inject_sec: copying a loaded state to where the model computes.
+        inject_sec: decoding a loaded state and copying it to where the model computes; of each state.
         tokenize_sec: the question.
 
     Raises:

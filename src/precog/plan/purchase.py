@@ -48,10 +48,10 @@ class Purchase:
         Finding, and the question's own tokens, cost both ways the same; so does the flash's latency, because a text is
         fetched by as many reads as a state. A state's size is taken not to depend on the chunk.
         """
-        device, count = self.device, self.question.top_k
-        injecting = count * self.question.state_bytes / device.flash_bytes_per_sec + device.inject_sec
+        device = self.device
+        injecting = self.question.state_bytes / device.flash_bytes_per_sec + device.inject_sec
         token_sec = 1 / device.prefill_tok_per_sec + TEXT_BYTES_PER_TOKEN / device.flash_bytes_per_sec
-        return math.floor(injecting / (count * token_sec)) + 1
+        return math.floor(injecting / token_sec) + 1
 
     @property
     def encode_sec(self) -> float:
