@@ -36,12 +36,14 @@ def test_energy_of_all_packages_and_of_nothing_twice(tmp_path: Path) -> None:
     second = write_zone(tmp_path, "intel-rapl:1", "package-1", "999000")
     part = write_zone(tmp_path, "intel-rapl:0:0", "core", "0")
     whole = write_zone(tmp_path, "intel-rapl:2", "psys", "0")
+    again = write_zone(tmp_path, "intel-rapl-mmio:0", "package-0", "0")
 
     def work() -> None:
         first.write_text("500100\n")
         second.write_text("249000\n")  # began again: 999,000 to 999,999, 0, and on to 249,000
         part.write_text("400000\n")
         whole.write_text("900000\n")
+        again.write_text("500000\n")
 
     energy = measure_energy(work, tmp_path)
     assert energy.joules == pytest.approx(0.75)

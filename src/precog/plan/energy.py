@@ -1,7 +1,7 @@
 """Energy that the kernel counts of the processor (RAPL): joules over a stretch of work, or why there are none.
 
-Each package has a folder with a counter of microjoules that begins again at its range. Parts of a package, and the
-whole platform, are counted a second time in folders of their own, which are left out.
+Each package has a folder with a counter of microjoules that begins again at its range. Parts of a package, the
+whole platform, and a package by another interface, are counted again in folders of their own, which are left out.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def measure_energy(work: Callable[[], None], folder: Path = POWERCAP) -> Energy:
 def _counters(folder: Path) -> tuple[list[_Counter], str]:
     found = []
     try:
-        zones = sorted(path for path in folder.iterdir() if path.name.count(":") == 1)
+        zones = sorted(path for path in folder.iterdir() if path.name.startswith("intel-rapl:"))
     except OSError:
         return [], "the kernel offers no counters of energy (no RAPL)"
     for zone in zones:
