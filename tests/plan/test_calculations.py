@@ -10,7 +10,8 @@ import pytest
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import TennsModel
 from precog.plan.claim import claim, comes_out, digits, shown
-from precog.plan.claims import SCALING, claims
+from precog.plan.claims import claims
+from precog.plan.claims_of_appendices import SCALING
 from precog.plan.compute import parameters, training_flops, training_readings
 from precog.plan.fading import deposits_that_weigh, horizon_tokens, norm_of_mean
 from precog.plan.inconsistency import inconsistencies

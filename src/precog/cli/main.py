@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("precog.cli.bench:app", "Measure speed, as ratios to the machine's limits."),
     "quantize": ("precog.cli.quantize:quantize", "Store a model in fewer bits, and say what that costs and brings."),
     "horizon": ("precog.cli.horizon:horizon", "Measure how far back a model remembers, and propose a chunk length."),
+    "edge": ("precog.cli.edge:edge", "Say what stored states would buy on a device, in time, energy and storage."),
     "train": ("precog.cli.train:app", "Train a model, or go on with one on your own examples."),
     "train-data": ("precog.cli.train_data:train_data", "Prepare data to train on."),
 }

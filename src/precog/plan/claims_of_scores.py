@@ -1,6 +1,8 @@
 """Numbers that the paper takes from its own scores: differences, shares, and the storage of fewer layers."""
 
 from precog.plan.claim import Claim, claim
+from precog.plan.claim_reasons import bound
+from precog.plan.latency import injection_overhead_sec, prefill_sec
 from precog.plan.paper import Paper
 from precog.plan.storage import state_bytes
 
@@ -13,17 +15,19 @@ GAPS = (("<100", "0.0"), ("100–299", "0.0"), ("300–599", "-0.5"), ("600–11
         ("2400 and more", "-15.0"))  # fmt: skip
 """Table 8: tokens and the gap as printed."""
 
-_GAP = "By Theorem 1 one state of a whole passage has no gap; this one is of retrieval among chunks (ERRATA 9)."
+_GAP = "By Theorem 1 one state of a whole passage has no gap; this one is of retrieval among chunks (inconsistency 9)."
 
 
 def claims_of_scores(paper: Paper) -> list[Claim]:
     """Rows of section 6 and appendix G whose inputs are the paper's scores."""
-    scores = paper.answers
+    scores, edge = paper.answers, paper.edge
     whole = scores.top1[1]
     rows = [
         claim("Section 6", "EM, in-context less top-1", "0.2", scores.in_context[0] - scores.top1[0]),
         claim("Section 6", "F1, in-context less top-1", "0.2", scores.in_context[1] - scores.top1[1]),
         claim("Section 6", "F1, top-1 less top-3", "1.6", scores.top1[1] - scores.top3),
+        claim("Section 6", "prefill in context", "~27 s", prefill_sec(edge.chunk_tokens, edge.tok_per_sec), "s"),
+        claim("Section 6", "prefill with a state injected", "<6 ms", injection_overhead_sec(edge), "ms", bound(paper)),
     ]
     for name, layers, printed in DEPTHS:
         kept = round(layers / 24 * paper.model.layers)
@@ -33,7 +37,7 @@ def claims_of_scores(paper: Paper) -> list[Claim]:
         claim("Appendix G.1", "F1 that bottom_12 keeps", "99 %", 100 * scores.bottom_12 / whole, "%"),
         claim(
             "Appendix G.1", "F1 that bottom_12 loses is below FP16 noise", "<0.2", lost, "",
-            "The noise the paper reports is 0.2 F1 (Table 3); what bottom_12 loses is more (ERRATA 26).",
+            "The noise the paper reports is 0.2 F1 (Table 3); what bottom_12 loses is more (inconsistency 26).",
         ),
         claim("Appendix G.1", "F1, bottom_12 less top_12", "8", scores.bottom_12 - scores.top_12),
         claim("Appendix G.1", "F1, top_12 less top_6", "7", scores.top_12 - scores.top_6),

@@ -29,7 +29,11 @@ def model_speed(backbone: Backbone, codec: str, home: Path) -> Speed:
         home: folder to keep what was measured in; not being able to write there is no error.
     """
     name = f"{backbone.fingerprint[:16]} {backbone.device} {backbone.encoding_dtype} {torch.get_num_threads()} {codec}"
-    values = _kept(home, name, ("pass_sec", "token_sec", "open_bytes_per_sec"), lambda: _measure(backbone, codec))
+
+    def measure() -> dict[str, float]:
+        return measure_speed(backbone, codec).to_json()
+
+    values = _kept(home, name, ("pass_sec", "token_sec", "open_bytes_per_sec"), measure)
     return Speed(**values)
 
 
@@ -52,7 +56,8 @@ def disk_speed(folder: Path, read_some: Callable[[], list[tuple[int, float]]], h
     return ReadSpeed(**_kept(home, name, ("latency_sec", "bytes_per_sec"), measure))
 
 
-def _measure(backbone: Backbone, codec_name: str) -> dict[str, float]:
+def measure_speed(backbone: Backbone, codec_name: str) -> Speed:
+    """The same, measured now whatever is kept."""
     word = next(
         token for token in range(backbone.tokenizer.vocab_size) if backbone.tokenizer.token_bytes(token).strip()
     )
@@ -76,11 +81,11 @@ def _measure(backbone: Backbone, codec_name: str) -> dict[str, float]:
         back = codec.decode(data, backbone.spec, num_tokens=state.num_tokens, decay_time=state.decay_time)
         backbone.open([back])
         seconds.append(time.perf_counter() - started)
-    return {
-        "pass_sec": max(short - _SHORT * token_sec, 0.0),
-        "token_sec": token_sec,
-        "open_bytes_per_sec": len(data) / max(min(seconds), 1e-9),
-    }
+    return Speed(
+        pass_sec=max(short - _SHORT * token_sec, 0.0),
+        token_sec=token_sec,
+        open_bytes_per_sec=len(data) / max(min(seconds), 1e-9),
+    )
 
 
 def _kept(home: Path, name: str, keys: tuple[str, ...], measure: Callable[[], dict[str, float]]) -> dict[str, float]:
