@@ -75,6 +75,27 @@ def test_bad_files_give_one_clear_line(tmp_path: Path, content: bytes, message: 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (json.dumps(ROWS[0]) + "\n" + json.dumps(ROWS[1] | {"answers": "1867"}), ", line 2, field answers; given: "),
+        (json.dumps(ROWS[0]) + "\n{", ", line 2 is no JSON"),
+        (
+            '{"data": [{"title": "a", "paragraphs": [{"context": "b"}]}]}',
+            ", field data[0].paragraphs[0].qas; given: n",
+        ),
+        ('{"data":\n [{"title": 3}]}', ", field data[0].title; given: 3; expected: a text"),
+        ('{"data":\n [,', ", line 2 is no JSON"),
+    ],
+)
+def test_the_line_and_the_field_are_told(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_questions(path)
+    assert f"this is not a SQuAD v1.1 file: {path}{said}" in str(caught.value)
+
+
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_questions(tmp_path / "absent.json")

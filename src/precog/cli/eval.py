@@ -15,6 +15,8 @@ from precog.cli.eval_composition import composition
 from precog.cli.eval_depth import depth
 from precog.cli.eval_hotpot import hotpot
 from precog.cli.eval_locomo import locomo
+from precog.cli.eval_long import long
+from precog.cli.eval_nq import nq
 from precog.cli.eval_pareto import pareto
 from precog.cli.eval_temperature import temperature
 from precog.cli.eval_theorem import theorem
@@ -115,6 +117,8 @@ app.command()(temperature)
 app.command()(pareto)
 app.command()(hotpot)
 app.command()(theorem)
+app.command()(nq)
+app.command()(long)
 
 
 def _print_report(report: dict[str, object]) -> None:

@@ -8,6 +8,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import NoReturn
 
 from precog.errors import InputError
 
-__all__ = ["Row", "read_rows"]
+__all__ = ["Row", "read_rows", "whole_file"]
 
 _SHOWN_CHARS = 60
 
@@ -26,7 +27,7 @@ class Row:
 
     Attributes:
         path: of the file.
-        line: where it begins, from 1.
+        line: where it begins, from 1; 0 for the whole file.
         values: its fields.
         kind: what the file should be, for errors, such as "a HotpotQA file".
         where: the fields that lead to it, for an object inside of another, such as ``annotations[0].``.
@@ -44,7 +45,8 @@ class Row:
         Raises:
             InputError: always.
         """
-        message = f"this is not {self.kind}: {self.path}, line {self.line}, field {self.where}{field}"
+        line = f", line {self.line}" if self.line else ""
+        message = f"this is not {self.kind}: {self.path}{line}, field {self.where}{field}"
         raise InputError(message, given=_short(given), expected=expected)
 
     def text(self, field: str, *, may_be_empty: bool = False) -> str:
@@ -146,11 +148,40 @@ def read_rows(path: Path, kind: str) -> Iterator[Row]:
     Raises:
         InputError: the file cannot be read or unpacked, is no UTF-8, or something in it is no JSON object.
     """
+    with _opened(path) as file:
+        yield from _rows(file, path, kind)
+
+
+def whole_file(path: Path, kind: str) -> Row | None:
+    """The object that a file is as a whole, on one line or on several; None for JSON lines, or a list of objects.
+
+    Args:
+        path: gzip allowed.
+        kind: as of `read_rows`.
+
+    Raises:
+        InputError: the file cannot be read or unpacked, or is neither.
+    """
+    with _opened(path) as file:
+        first = next((line for line in file if line.strip()), b"")
+        try:
+            value = json.loads(first.decode("utf-8-sig"))
+        except (ValueError, RecursionError):  # an object over several lines, or what the rows will tell
+            if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+                return None
+            value = _parsed(_decoded(first + file.read(), path, 1, kind).removeprefix("\ufeff"), path, 1, kind)
+        if not isinstance(value, dict) or "id" in value:
+            return None
+        return Row(path, 0, value, kind)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
     try:
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path) if zipped else path.open("rb") as file:
-            yield from _rows(file, path, kind)
+            yield file
     except (OSError, EOFError, zlib.error) as error:
         hint = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise InputError("the question file cannot be read", given=path, hint=hint) from error
@@ -199,7 +230,9 @@ def _parsed(text: str, path: Path, number: int, kind: str) -> object:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"this is not {kind}: {path}, line {number} is no JSON", hint=_cause(error)) from error
+        within = error.lineno - 1 if isinstance(error, json.JSONDecodeError) else 0
+        message = f"this is not {kind}: {path}, line {number + within} is no JSON"
+        raise InputError(message, hint=_cause(error)) from error
     return value
 
 

@@ -1,16 +1,15 @@
 """SQuAD v1.1 questions from the official JSON or from JSON lines, and reproducible subsets of them."""
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from precog.errors import InputError
+from precog.evaluate.question_file import Row, read_rows, whole_file
 from precog.evaluate.subset import check_questions, ids_sha256, sample_questions
 
 __all__ = ["Question", "ids_sha256", "read_questions", "sample_questions"]
+
+KIND = "a SQuAD v1.1 file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,52 +32,29 @@ def read_questions(path: Path) -> list[Question]:
     Raises:
         InputError: the file is missing, damaged, empty, of another form, or repeats an id.
     """
-    try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-        questions = list(_official(text) if _is_official(text) else _lines(text))
-    except OSError as error:
-        raise InputError("the question file cannot be read", given=path, hint=error.strerror or str(error)) from error
-    except (ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
-        raise InputError(
-            "this is not a SQuAD v1.1 file",
-            given=path,
-            expected='{"data": [{"title", "paragraphs"}]}, or JSON lines with id, title, context, question, answers',
-        ) from error
+    whole = whole_file(path, KIND)
+    questions = [_line(row) for row in read_rows(path, KIND)] if whole is None else list(_official(whole))
     check_questions(questions, path)
     return questions
 
 
-def _is_official(text: str) -> bool:
-    first_line = text.lstrip().split("\n", 1)[0]
-    try:
-        return "id" not in json.loads(first_line)
-    except ValueError:
-        return True  # the official object, printed over several lines
+def _official(whole: Row) -> Iterator[Question]:
+    for article in whole.objects("data"):
+        title = article.text("title", may_be_empty=True)
+        for paragraph in article.objects("paragraphs"):
+            context = paragraph.text("context", may_be_empty=True)
+            for asked in paragraph.objects("qas"):
+                answers = [answer.text("text", may_be_empty=True) for answer in asked.objects("answers")]
+                yield _question(asked, title, context, answers)
 
 
-def _official(text: str) -> Iterator[Question]:
-    for article in json.loads(text)["data"]:
-        for paragraph in article["paragraphs"]:
-            for asked in paragraph["qas"]:
-                yield _question(
-                    asked["id"],
-                    article["title"],
-                    paragraph["context"],
-                    asked["question"],
-                    [answer["text"] for answer in asked["answers"]],
-                )
+def _line(row: Row) -> Question:
+    title, context = (row.text(field, may_be_empty=True) for field in ("title", "context"))
+    return _question(row, title, context, row.texts("answers"))
 
 
-def _lines(text: str) -> Iterator[Question]:
-    for line in text.split("\n"):
-        if line.strip():
-            row = json.loads(line)
-            yield _question(row["id"], row["title"], row["context"], row["question"], row["answers"])
-
-
-def _question(id: object, title: object, context: object, question: object, answers: object) -> Question:
-    texts = [id, title, context, question, *(answers if isinstance(answers, list) else [])]
-    if len(texts) == 4 or not all(isinstance(text, str) for text in texts):
-        raise ValueError("a question without text or without answer")
-    return Question(str(id), str(title), str(context), str(question), tuple(map(str, texts[4:])))
+def _question(row: Row, title: str, context: str, answers: list[str]) -> Question:
+    if not answers:
+        row.refuse("answers", "at least one answer", given=answers)
+    question = row.text("question", may_be_empty=True)
+    return Question(row.text("id", may_be_empty=True), title, context, question, tuple(answers))

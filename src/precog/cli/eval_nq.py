@@ -1,0 +1,68 @@
+"""``precog eval nq``: passages of Natural Questions by length."""
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from precog.backbones.registry import load_backbone
+from precog.cli import options
+from precog.cli.eval_lengths import NOTE, print_lengths
+from precog.cli.eval_rows import measured
+from precog.cli.output import counted, out, print_json
+from precog.config import resolve
+from precog.errors import UsageError
+from precog.evaluate.natural_questions import NaturalQuestions, NaturalQuestionsSettings, sample_per_bin
+from precog.evaluate.natural_questions_data import read_natural_questions
+from precog.evaluate.subset import sample_questions
+
+ChunkTokens = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Longest chunk of a passage that is cut.  \\[default: the model's own]",
+        min=0,
+        show_default=False,
+    ),
+]
+
+
+def nq(
+    data: Annotated[
+        Path, typer.Option(metavar="FILE", help="Natural Questions, simplified JSON lines, or QED's (.gz allowed).")
+    ],
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    per_bin: Annotated[
+        int | None, typer.Option(metavar="N", help="Most questions of each bin, instead of --limit.", min=1)
+    ] = None,
+    seed: options.Seed = 0,
+    chunk_tokens: ChunkTokens = 0,
+    free: options.Free = False,
+    codec: options.Codec = "fp16",
+    model: options.Model = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+    encoder: options.Encoder = None,
+    as_json: options.Json = False,
+) -> int:
+    """Natural Questions by length: read in context, one state for the whole passage, and its best chunk."""
+    settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
+    if limit is not None and per_bin is not None:
+        raise UsageError("--limit and --per-bin are two ways to choose questions", given=f"{limit} and {per_bin}")
+    chosen = NaturalQuestionsSettings(chunk_tokens, codec, free, seed)
+    everything = read_natural_questions(data)
+    backbone = load_backbone(settings.model, encode_mode="once", device=settings.device, threads=settings.threads)
+    if per_bin is None:
+        questions = sample_questions(everything, limit, seed)
+    else:
+        questions = sample_per_bin(everything, backbone.tokenizer, per_bin, seed)
+    report = measured(NaturalQuestions(questions, everything, backbone, chosen, settings.encoder))
+    if as_json:
+        print_json(report)
+        return 0
+    bins = cast(dict[str, dict[str, Any]], report["bins"])
+    title = f"Natural Questions by tokens of the passage, {counted(len(questions), 'question')}"
+    shares = {name: found["share"] for name, found in bins.items()}
+    print_lengths(title, "tokens", {name: found["measured"] for name, found in bins.items()}, shares)
+    out.print(NOTE, style="dim")
+    return 0
