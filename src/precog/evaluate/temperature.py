@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -67,6 +68,7 @@ class Temperature(AlteredStates):
         backbone: the model.
         settings: what is measured.
         encoder: of sentences, or where it is; the default one when None.
+        keys_folder: where keys of paragraphs are kept for the next time.
     """
 
     name = "temperature"
@@ -78,9 +80,10 @@ class Temperature(AlteredStates):
         backbone: Backbone,
         settings: TemperatureSettings | None = None,
         encoder: Encoder | str | None = None,
+        keys_folder: Path | None = None,
     ) -> None:
         self._settings = settings or TemperatureSettings()
-        self._everything = everything
+        self._everything, self._keys_folder = everything, keys_folder
         self._encoder = encoder_of(encoder)
         self._codec = codec_named(self._settings.codec)
         temperatures = self._settings.temperatures
@@ -97,7 +100,7 @@ class Temperature(AlteredStates):
 
     @cached_property
     def _paragraphs(self) -> Paragraphs:
-        return Paragraphs(self._everything, encoder=self._encoder)
+        return Paragraphs(self._everything, encoder=self._encoder, keys_folder=self._keys_folder)
 
     def given(self, question: Question) -> Iterator[Given]:
         """The best paragraph's state, and the mean of the best few at every temperature."""

@@ -8,6 +8,8 @@ from precog.backbones.protocol import Backbone
 from precog.backbones.registry import load_backbone
 from precog.encoders import Encoder, load_encoder
 from precog.engine.grounded import GroundedSettings
+from precog.evaluate.hotpot_data import HotpotQuestion, read_hotpot
+from precog.evaluate.natural_questions_data import read_natural_questions
 from precog.evaluate.paper.data_files import DataFiles
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.squad_data import Question, read_questions
@@ -46,6 +48,8 @@ class Apparatus:
         self.backbone = cache(self._backbone)
         self.encoder = cache(self._encoder)
         self.squad = cache(self._squad)
+        self.hotpot = cache(self._hotpot)
+        self.nq = cache(self._nq)
         self.reader = cache(self._reader)
 
     def _backbone(self, encode_mode: str = "once") -> Backbone:
@@ -59,6 +63,12 @@ class Apparatus:
 
     def _squad(self) -> list[Question]:
         return read_questions(self.data["squad"])
+
+    def _hotpot(self) -> list[HotpotQuestion]:
+        return read_hotpot(self.data["hotpot"])
+
+    def _nq(self) -> list[Question]:
+        return read_natural_questions(self.data["nq"])
 
     def _reader(self, encode_mode: str = "once") -> ParagraphReader:
         """Answers as users get them: FP16 states, decoding as the model's card says."""

@@ -1,16 +1,25 @@
 """What is measured: every experiment of the paper by name, how it is built, and how much of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
+from precog.backbones.registry import find_model
 from precog.bench.session import SessionSettings
 from precog.bench.ttft import TtftSettings
 from precog.engine.horizon import HorizonSettings
+from precog.evaluate.depth import Depth, DepthSettings
 from precog.evaluate.experiment import Experiment
+from precog.evaluate.hotpot import Hotpot, HotpotSettings
+from precog.evaluate.long_documents import LongDocuments, LongSettings
+from precog.evaluate.natural_questions import NaturalQuestions, NaturalQuestionsSettings, sample_per_bin
 from precog.evaluate.paper import measurements
 from precog.evaluate.paper.apparatus import Apparatus
+from precog.evaluate.pareto import Pareto, ParetoSettings
 from precog.evaluate.squad import MODES, Squad, SquadSettings
-from precog.evaluate.squad_data import sample_questions
+from precog.evaluate.squad_data import Question
+from precog.evaluate.subset import sample_questions
+from precog.evaluate.temperature import Temperature, TemperatureSettings
+from precog.evaluate.theorem import Theorem, TheoremSettings
 
 __all__ = ["FULL", "PROGRAMME", "QUICK", "Entry", "Sizes"]
 
@@ -21,7 +30,12 @@ class Sizes:
 
     Attributes:
         quick: whether it is only shown that everything works; such figures have wide intervals.
-        squad: questions of the main table and of what is measured on SQuAD.
+        theorem: of Theorem 1.
+        squad: questions of the main table.
+        altered: questions that states are altered for: depth, temperature, codecs.
+        hotpot: questions; all of the file when None.
+        nq_per_bin: questions of each length.
+        long: documents made of articles.
         horizon: of the memory horizon.
         per_mission: utterances of each conversation that sub-clusters are measured on.
         ttft: of the times to the first token.
@@ -29,7 +43,12 @@ class Sizes:
     """
 
     quick: bool
+    theorem: TheoremSettings
     squad: int
+    altered: int
+    hotpot: int | None
+    nq_per_bin: int
+    long: LongSettings
     horizon: HorizonSettings
     per_mission: int
     ttft: TtftSettings
@@ -38,7 +57,12 @@ class Sizes:
 
 FULL = Sizes(
     quick=False,
+    theorem=TheoremSettings(),
     squad=1000,
+    altered=1000,
+    hotpot=None,
+    nq_per_bin=300,
+    long=LongSettings(per_bin=100),
     horizon=HorizonSettings(samples=32),
     per_mission=1000,
     ttft=TtftSettings(),
@@ -46,7 +70,12 @@ FULL = Sizes(
 )
 QUICK = Sizes(
     quick=True,
+    theorem=TheoremSettings(texts=1, chunk_tokens=48, question_tokens=40, another_process=False),
     squad=24,
+    altered=12,
+    hotpot=8,
+    nq_per_bin=4,
+    long=LongSettings(per_bin=2, per_document=2),
     horizon=HorizonSettings(samples=2, longest_distance=512),
     per_mission=400,
     ttft=TtftSettings(200, 4, (4, 64, 128, 256, 512), repeats=10, long_repeats=1, answers=1, warm_up=2),
@@ -70,15 +99,19 @@ class Entry:
     build: Callable[[Apparatus, Sizes], Experiment]
     needs: tuple[str, ...] = ("squad",)
     alone: bool = False
-    modules: tuple[str, ...] = field(default=())
+    modules: tuple[str, ...] = ()
+
+
+def _theorem(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    chosen = replace(sizes.theorem, seed=apparatus.choice.seed)
+    return Theorem(apparatus.backbone(), None, chosen, model=find_model(apparatus.choice.model))
 
 
 def _squad(context: str, encode_mode: str) -> Callable[[Apparatus, Sizes], Experiment]:
     def build(apparatus: Apparatus, sizes: Sizes) -> Experiment:
-        everything = apparatus.squad()
         return Squad(
-            sample_questions(everything, sizes.squad, apparatus.choice.seed),
-            everything,
+            sample_questions(apparatus.squad(), sizes.squad, apparatus.choice.seed),
+            apparatus.squad(),
             apparatus.reader(encode_mode),
             SquadSettings(MODES, context, seed=apparatus.choice.seed),
             apparatus.encoder(),
@@ -88,11 +121,58 @@ def _squad(context: str, encode_mode: str) -> Callable[[Apparatus, Sizes], Exper
     return build
 
 
+def _altered(apparatus: Apparatus, sizes: Sizes) -> list[Question]:
+    return sample_questions(apparatus.squad(), sizes.altered, apparatus.choice.seed)
+
+
+def _depth(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    return Depth(_altered(apparatus, sizes), apparatus.backbone(), DepthSettings(seed=apparatus.choice.seed))
+
+
+def _temperature(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    return Temperature(
+        _altered(apparatus, sizes),
+        apparatus.squad(),
+        apparatus.backbone(),
+        TemperatureSettings(seed=apparatus.choice.seed),
+        apparatus.encoder(),
+        apparatus.folder,
+    )
+
+
+def _pareto(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    return Pareto(_altered(apparatus, sizes), apparatus.backbone(), ParetoSettings(seed=apparatus.choice.seed))
+
+
+def _hotpot(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    questions = sample_questions(apparatus.hotpot(), sizes.hotpot, apparatus.choice.seed)
+    chosen = HotpotSettings(seed=apparatus.choice.seed)
+    return Hotpot(questions, apparatus.backbone(), chosen, apparatus.encoder())
+
+
+def _nq(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    everything, backbone, seed = apparatus.nq(), apparatus.backbone(), apparatus.choice.seed
+    questions = sample_per_bin(everything, backbone.tokenizer, sizes.nq_per_bin, seed)
+    return NaturalQuestions(questions, everything, backbone, NaturalQuestionsSettings(seed=seed), apparatus.encoder())
+
+
+def _long(apparatus: Apparatus, sizes: Sizes) -> Experiment:
+    chosen = replace(sizes.long, seed=apparatus.choice.seed)
+    return LongDocuments(apparatus.squad(), apparatus.backbone(), chosen, apparatus.encoder())
+
+
 PROGRAMME: dict[str, Entry] = {
+    "theorem": Entry("Theorem 1 and Proposition 1", _theorem, ()),
     "squad": Entry("SQuAD, the right paragraph given", _squad("gold", "once")),
     "squad-twice": Entry("SQuAD, the right paragraph given, read twice", _squad("gold", "twice")),
     "squad-retrieved": Entry("SQuAD, retrieved from all paragraphs", _squad("retrieved", "once")),
     "squad-retrieved-twice": Entry("SQuAD, retrieved from all paragraphs, read twice", _squad("retrieved", "twice")),
+    "depth": Entry("injection depth", _depth),
+    "pareto": Entry("answers against bytes", _pareto),
+    "temperature": Entry("temperature of the mean of three", _temperature),
+    "hotpot": Entry("composition of several states", _hotpot, ("hotpot",)),
+    "nq": Entry("passages of every length", _nq, ("nq",)),
+    "long": Entry("long documents made of articles", _long),
     "horizon": Entry(
         "how far back the model remembers", lambda apparatus, sizes: measurements.horizon(apparatus, sizes.horizon)
     ),
