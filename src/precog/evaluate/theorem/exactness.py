@@ -70,7 +70,7 @@ def measure_exactness(backbone: Backbone, passage: Passage, *, from_nothing: boo
             "agreeing": int((found.argmax(1) == expected.argmax(1)).sum()),
             "element_error": _element_error(back, kept, storage),
             "inf_norm": [layer_errors(s.recurrent, a.recurrent) for s, a in zip(states, after, strict=True)],
-            "two_norm": [layer_errors(s.recurrent, a.recurrent, 2) for s, a in zip(states, after, strict=True)],
+            "two_norm": [layer_errors(s.recurrent, a.recurrent, 2.0) for s, a in zip(states, after, strict=True)],
         }
     return {
         "text": passage.name,

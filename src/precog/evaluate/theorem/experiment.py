@@ -14,7 +14,7 @@ from precog.evaluate.theorem.averages import measure_averages
 from precog.evaluate.theorem.convolution import measure_convolution
 from precog.evaluate.theorem.elsewhere import diagonal_backbone, in_another_process
 from precog.evaluate.theorem.exactness import marks_of, measure_exactness
-from precog.evaluate.theorem.passage import Passage, random_passages, real_passages
+from precog.evaluate.theorem.passage import random_passages, real_passages
 from precog.evaluate.theorem.positions import measure_placeless, measure_rotary
 from precog.evaluate.theorem.report import summed_up
 from precog.evaluate.theorem.sufficiency import ReadElsewhere, measure_sufficiency
