@@ -11,7 +11,7 @@ from precog.backbones.tenns.model import build
 from precog.errors import InputError, UsageError
 from precog.evaluate.theorem import averages, convolution
 from precog.evaluate.theorem.averages import measure_averages
-from precog.evaluate.theorem.bound import FP64_BOUND
+from precog.evaluate.theorem.bound import FP64_EXPECTED
 from precog.evaluate.theorem.convolution import measure_convolution, twin
 from precog.evaluate.theorem.exactness import MARKS, marks_of, measure_exactness
 from precog.evaluate.theorem.passage import random_passages, real_passages
@@ -74,7 +74,7 @@ def test_reading_on_from_a_stored_state_is_reading_everything(backbone, passage,
     record = measure_exactness(backbone, passage, from_nothing=from_nothing, marks=MARKED)
     assert (record["kind"], record["marks"]) == (kind, [1, 4, 12])
     rows = record["stored"]
-    assert rows["fp64"]["max_abs_logit_error"] <= FP64_BOUND
+    assert rows["fp64"]["max_abs_logit_error"] <= FP64_EXPECTED
     assert rows["fp32"]["max_abs_logit_error"] <= EXACT
     assert rows["fp64"]["element_error"] == rows["fp32"]["element_error"] == 0
     for name in ("bf16", "fp16"):
