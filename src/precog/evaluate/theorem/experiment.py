@@ -50,7 +50,7 @@ class TheoremSettings:
                 )
 
 
-QUICK = TheoremSettings(texts=1, chunk_tokens=48, question_tokens=40)
+QUICK = TheoremSettings(texts=1, chunk_tokens=32, question_tokens=40)
 
 
 class Theorem:
