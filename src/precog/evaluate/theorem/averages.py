@@ -64,7 +64,7 @@ def measure_averages(backbone: Backbone, passage: Passage) -> Record:
         "text": passage.name,
         "mean": {
             name: {
-                "layers": layer_errors(middle.recurrent, state.recurrent, 2),
+                "layers": layer_errors(middle.recurrent, state.recurrent, 2.0),
                 "max_abs_logit_error": furthest(logits, backbone.prefill_logits(question, state)[1]),
             }
             for name, state in read_states.items()

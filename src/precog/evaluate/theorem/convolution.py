@@ -5,7 +5,7 @@ so that a state stored without the window's last inputs (the tail) is not what r
 does not, and the state at a boundary is all there is; anywhere else the tail is needed, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -34,24 +34,22 @@ def measure_convolution(backbone: TennsBackbone, passage: Passage) -> Record:
     reach = backbone.model.config.kernel - 1
     carried, segment = (StateRollout(twin(backbone, how)) for how in ("carried", "segment"))
     question, context, other = passage.question[:TOKENS], passage.context[:CONTEXT_TOKENS], passage.other
-    kept = {str(count): _by_token(carried, context, question, count) for count in range(reach + 1)}
+    kept = _by_token(carried, context, question, range(reach + 1))
     lengths = [n for n in (1, 2, 3, 4, 8, CONTEXT_TOKENS) if n <= len(context)]
-    cuts = [{"tokens": n, "error": largest(_by_token(carried, context[:n], question, 0))} for n in lengths]
+    cuts = [{"tokens": n, "error": largest(_by_token(carried, context[:n], question, [0])[0])} for n in lengths]
     follower = [*question, *passage.context[1:]][:TOKENS]  # a segment that is cut after following another one
-
-    def cut(tokens: int, count: int) -> float:
-        before = [*other[:CONTEXT_TOKENS], *follower[:tokens]]
-        return largest(_by_token(segment, before, follower[tokens:], count))
-
-    at = range(min(2 * reach + 1, len(follower)))
+    inside = [
+        _by_token(segment, [*other[:CONTEXT_TOKENS], *follower[:n]], follower[n:], [0, reach])
+        for n in range(min(2 * reach + 1, len(follower)))
+    ]
     return {
         "text": passage.name,
         "taps": reach + 1,
-        "carried": {"kept": kept, "cuts": cuts},
+        "carried": {"kept": {str(count): errors for count, errors in kept.items()}, "cuts": cuts},
         "segment": {
-            "boundary": _by_token(segment, context, question, 0),
-            "cuts": [{"tokens": n, "error": cut(n, 0)} for n in at],
-            "cuts_with_tail": [{"tokens": n, "error": cut(n, reach)} for n in at],
+            "boundary": _by_token(segment, context, question, [0])[0],
+            "cuts": [{"tokens": n, "error": largest(errors[0])} for n, errors in enumerate(inside)],
+            "cuts_with_tail": [{"tokens": n, "error": largest(errors[reach])} for n, errors in enumerate(inside)],
             "refused": _refuses(segment, passage),
         },
     }
@@ -66,15 +64,20 @@ def twin(backbone: TennsBackbone, boundary: Literal["segment", "carried"]) -> Te
     )
 
 
-def _by_token(rollout: StateRollout, context: Sequence[int], question: Sequence[int], kept: int) -> list[float]:
-    """Max |Δlogit| at each token, read from the state after the context with the last ``kept`` inputs of the tail."""
+def _by_token(
+    rollout: StateRollout, context: Sequence[int], question: Sequence[int], counts: Iterable[int]
+) -> dict[int, list[float]]:
+    """Max |Δlogit| at each token, read from the state after the context with the last 0, 1, … inputs of its tail."""
     expected = rollout.roll([*context, *question])[1][len(context) :]
     memory, _ = rollout.roll(context)
     assert memory.tail is not None
-    tail = memory.tail.clone()
-    tail[:, : tail.shape[1] - kept] = 0.0
-    _, found = rollout.roll(question, Memory(memory.recurrent, tail, memory.num_tokens))
-    return [furthest(one, other) for one, other in zip(found, expected, strict=True)]
+    found = {}
+    for count in counts:
+        tail = memory.tail.clone()
+        tail[:, : tail.shape[1] - count] = 0.0
+        _, logits = rollout.roll(question, Memory(memory.recurrent, tail, memory.num_tokens))
+        found[count] = [furthest(one, other) for one, other in zip(logits, expected, strict=True)]
+    return found
 
 
 def _refuses(rollout: StateRollout, passage: Passage) -> bool:

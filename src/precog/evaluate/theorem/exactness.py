@@ -43,35 +43,27 @@ def measure_exactness(backbone: Backbone, passage: Passage, *, from_nothing: boo
         (`ELEMENT_BOUNDS`); ``inf_norm`` and ``two_norm``, relative errors of states by mark and layer. ``fp64`` is
         left out where the backbone cannot compute in it.
     """
-    narrow = StateRollout(backbone)
-    sides: dict[str, Rollout] = dict.fromkeys(STORAGES[1:], narrow)
+    rollouts: list[tuple[Rollout, Sequence[str]]] = [(StateRollout(backbone), STORAGES[1:])]
     wide = wide_rollout(backbone)
     if wide is not None:
-        sides = {"fp64": wide, **sides}
+        rollouts.insert(0, (wide, STORAGES[:1]))
     rows: dict[str, object] = {}
-    judges: dict[int, tuple[list[Memory], torch.Tensor]] = {}
-    for storage, rollout in sides.items():
+    for rollout, storages in rollouts:
         start = None if from_nothing else rollout.roll(passage.prior)[0].at_boundary(backbone.spec)
-        if id(rollout) not in judges:
-            judges[id(rollout)] = _judge(rollout, passage, start, marks)
-        after, expected = judges[id(rollout)]
+        after, expected = _judge(rollout, passage, start, marks)
         kept = rollout.roll(passage.context, start)[0].at_boundary(backbone.spec)
-        back = stored(kept, storage, backbone.spec)
-        memory, done, parts, states = back, 0, [], []
-        for mark in marks:
-            memory, logits = rollout.roll(passage.question[done:mark], memory)
-            parts.append(logits)
-            states.append(memory)
-            done = mark
-        found = torch.cat(parts)
-        rows[storage] = {
-            "max_abs_logit_error": furthest(found, expected),
-            "positions": len(found),
-            "agreeing": int((found.argmax(1) == expected.argmax(1)).sum()),
-            "element_error": _element_error(back, kept, storage),
-            "inf_norm": [layer_errors(s.recurrent, a.recurrent) for s, a in zip(states, after, strict=True)],
-            "two_norm": [layer_errors(s.recurrent, a.recurrent, 2) for s, a in zip(states, after, strict=True)],
-        }
+        for storage in storages:
+            back = stored(kept, storage, backbone.spec)
+            memories, found = _read_on(rollout, passage.question, back, marks)
+            pairs = [(one.recurrent, other.recurrent) for one, other in zip(memories, after, strict=True)]
+            rows[storage] = {
+                "max_abs_logit_error": furthest(found, expected),
+                "positions": len(found),
+                "agreeing": int((found.argmax(1) == expected.argmax(1)).sum()),
+                "element_error": _element_error(back, kept, storage),
+                "inf_norm": [layer_errors(*pair) for pair in pairs],
+                "two_norm": [layer_errors(*pair, 2.0) for pair in pairs],
+            }
     return {
         "text": passage.name,
         "kind": passage.kind,
@@ -96,6 +88,19 @@ def _judge(
         memory, logits = rollout.roll((*passage.context, *passage.question[:mark]), start)
         states.append(memory)
     return states, logits[len(passage.context) :]
+
+
+def _read_on(
+    rollout: Rollout, question: Sequence[int], memory: Memory, marks: Sequence[int]
+) -> tuple[list[Memory], torch.Tensor]:
+    """The question from mark to mark: the states there, and the logits after every token."""
+    memories, parts, done = [], [], 0
+    for mark in marks:
+        memory, logits = rollout.roll(question[done:mark], memory)
+        memories.append(memory)
+        parts.append(logits)
+        done = mark
+    return memories, torch.cat(parts)
 
 
 def _element_error(back: Memory, kept: Memory, storage: str) -> float:

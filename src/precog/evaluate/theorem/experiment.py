@@ -50,21 +50,26 @@ class TheoremSettings:
                 )
 
 
-QUICK = TheoremSettings(texts=1, chunk_tokens=48, question_tokens=40)
+QUICK = TheoremSettings(texts=1, chunk_tokens=32, question_tokens=40)
 
 
 class Theorem:
     """Everything that is measured of Theorem 1 and Proposition 1.
 
     Items are, of the given model and of a small random one with the paper's diagonal recurrence: exactness per passage
-    and h₀ (zero, or a state that has read something); sufficiency, averages and placelessness of one real passage; the
-    convolution's boundary, where the model is a TENNs-LLM; and of a rotary transformer, a seed per text.
+    and h₀ (zero, or a state that has read something); sufficiency of one real passage; and of the same passage what
+    the states allow: the convolution's boundary, where the model is a TENNs-LLM; placelessness, where no attention
+    gives its states positions; averages. Of a rotary transformer, one random model per text.
 
     Args:
         backbone: the given model, computing at FP32.
         text: that real passages are cut from; the sample that comes with the project when None.
         settings: how much is measured.
         model: the given model's files; without them its states are read from in this process only.
+
+    Attributes:
+        backbones: ``given`` and ``diagonal``.
+        items: part and model of each item.
 
     Raises:
         InputError: the text is too short.
@@ -84,8 +89,8 @@ class Theorem:
         text = sample_text() if text is None else text
         self.backbones: dict[str, Backbone] = {"given": backbone, "diagonal": diagonal_backbone(chosen.seed)}
         self._chosen, self._paths = chosen, {"given": model, "diagonal": None}
-        self._items: list[Callable[[], Record]] = []
-        self._names: list[tuple[str, str]] = []
+        self._measures: list[Callable[[], Record]] = []
+        self.items: list[tuple[str, str]] = []
         for name, measured in self.backbones.items():
             self._add(name, measured, text)
         for i in range(chosen.texts):
@@ -101,20 +106,20 @@ class Theorem:
         }
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._measures)
 
     def measure(self, number: int) -> Record:
         """Measure one item; its record says of which ``part`` and ``model`` it is."""
-        part, model = self._names[number]
-        return {"part": part, "model": model, **self._items[number]()}
+        part, model = self.items[number]
+        return {"part": part, "model": model, **self._measures[number]()}
 
     def report(self, records: Sequence[Record]) -> dict[str, object]:
         """The JSON object of ``precog eval theorem``, see `summed_up`."""
         return summed_up(records, self.settings)
 
     def _item(self, part: str, model: str, measure: Callable[[], Record]) -> None:
-        self._names.append((part, model))
-        self._items.append(measure)
+        self.items.append((part, model))
+        self._measures.append(measure)
 
     def _add(self, name: str, backbone: Backbone, text: str) -> None:
         chosen = self._chosen
@@ -129,7 +134,8 @@ class Theorem:
         self._item("sufficiency", name, partial(measure_sufficiency, backbone, one, self._elsewhere(name, backbone)))
         if isinstance(backbone, TennsBackbone) and backbone.encoding_dtype == "float32":
             self._item("convolution", name, partial(measure_convolution, backbone, one))
-        self._item("placeless", name, partial(measure_placeless, backbone, one))
+        if not backbone.spec.grows:  # keys and values of attention do have positions
+            self._item("placeless", name, partial(measure_placeless, backbone, one))
         if backbone.spec.averages:
             self._item("averages", name, partial(measure_averages, backbone, one))
 

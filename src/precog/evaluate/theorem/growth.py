@@ -21,6 +21,13 @@ def continuation(records: Sequence[Mapping[str, Any]], storage: str) -> tuple[in
     return marks[at], largest(error for row in found for error in row["inf_norm"][at])
 
 
+def growth(records: Sequence[Mapping[str, Any]], storage: str) -> float:
+    """The largest relative error of a layer at the last mark over that at the first, inf-norm; 0 without errors."""
+    found = [record["stored"][storage]["inf_norm"] for record in records if storage in record["stored"]]
+    first, last = (largest(error for row in found for error in row[mark]) for mark in (0, -1))
+    return last / first if first else 0.0
+
+
 def curves(records: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Error-growth curves, the worst over all passages: one for each model and storage.
 

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND
 from precog.evaluate.experiment import Record
-from precog.evaluate.theorem.bound import FP64_BOUND, Bound, part
-from precog.evaluate.theorem.growth import continuation, curves, largest
+from precog.evaluate.theorem.bound import FP64_BOUND, FP64_EXPECTED, Bound, part
+from precog.evaluate.theorem.growth import continuation, curves, growth, largest
 from precog.evaluate.theorem.rollout import STORAGES
 
 Records = Sequence[Mapping[str, Any]]
@@ -57,18 +57,23 @@ def _exactness(records: Records) -> dict[str, object]:
             logits = largest(row["max_abs_logit_error"] for row in found)
             element = largest(row["element_error"] for row in found)
             positions = sum(row["positions"] for row in found)
-            differing = 1 - sum(row["agreeing"] for row in found) / positions
+            agreeing = sum(row["agreeing"] for row in found)
+            differing = (positions - agreeing) / positions
             tokens, after = continuation(own, storage)
             rows[model][storage] = {
                 "max_abs_logit_error": logits,
-                "argmax_agreement": 1 - differing,
+                "argmax_agreement": agreeing / positions,
                 "positions": positions,
                 "element_error": element,
                 "continuation": {"tokens": tokens, "inf_norm": after},
+                "growth": growth(own, storage),
             }
             if storage in ("fp64", "fp32"):
                 limit = FP64_BOUND if storage == "fp64" else FP32_BOUND
                 bounds.append(Bound(f"{storage}: max |Δlogit|", model, logits, limit))
+            if storage == "fp64":
+                name = "fp64: max |Δlogit|, by FP32's bound and the ratio of their roundings"
+                bounds.append(Bound(name, model, logits, FP64_EXPECTED, judged=False))
             if storage != "fp64":
                 bounds.append(Bound(f"{storage}: |ĥ − h| at the boundary, in units of its bound", model, element, 1.0))
             if storage in ("bf16", "fp16"):
@@ -78,8 +83,8 @@ def _exactness(records: Records) -> dict[str, object]:
                 bounds += _rounding(model, own, tokens, after)
     meaning = (
         "S(h₀, c ⊕ q) and S(S(h₀, c), q) are the same but for the order in which sums are rounded; what a state of "
-        "fewer bits costs is the rounding at the boundary, which does not grow with the tokens read after it as long "
-        "as the model forgets"
+        "fewer bits costs is its rounding at the boundary, and growth says what becomes of that while the question is "
+        "read: below 1 it fades, as everything fades that was read before"
     )
     return part(meaning, bounds, rows=rows)
 
@@ -177,7 +182,9 @@ def _positions(rotary: Records, placeless: Records) -> dict[str, object]:
     for record in placeless:
         model = record["model"]
         bounds += [
-            Bound("state, other counts of tokens: max |Δlogit|", model, largest(record["counted"].values()), 0.0),
+            Bound(
+                "state, other counts of tokens: max |Δlogit|", model, largest(record["counted"].values()), FP32_BOUND
+            ),
             Bound("state, text before the chunk unread: max |Δlogit|", model, record["unread"], FP32_BOUND, False),
             Bound("state, chunk read again: max |Δlogit|", model, record["reread"], FP32_BOUND),
         ]

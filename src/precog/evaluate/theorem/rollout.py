@@ -7,7 +7,7 @@ a `State` is FP32.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -42,6 +42,7 @@ class Memory:
         return self if spec.carries_tail else replace(self, tail=None)
 
 
+@runtime_checkable
 class Rollout(Protocol):
     """S(h, x)."""
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from precog.backbones.protocol import Backbone
 from precog.evaluate.experiment import Record
 from precog.evaluate.theorem.passage import Passage
-from precog.evaluate.theorem.rollout import StateRollout, furthest, memory_of, state_of
+from precog.evaluate.theorem.rollout import furthest
 from precog.state import CODECS, State
 
 HALVINGS = tuple(range(0, 21, 2))
@@ -35,10 +35,11 @@ def measure_sufficiency(backbone: Backbone, passage: Passage, elsewhere: ReadEls
         one's. ``elsewhere``: max |Δlogit| after the bytes were read, and whether it was in ``another_process``.
         ``interpolation``: max |Δlogit| by ``share`` of the way to the other state.
     """
-    rollout, spec = StateRollout(backbone), backbone.spec
-    question = passage.question[:QUESTION_TOKENS]
-    mine, other = (rollout.roll(ids)[0].at_boundary(spec) for ids in (passage.context, passage.other))
-    own, foreign = state_of(mine, spec), state_of(other, spec)
+    spec, question = backbone.spec, passage.question[:QUESTION_TOKENS]
+    own, foreign = (
+        state if spec.carries_tail else state.at_boundary()
+        for state in (backbone.prefill(ids)[0] for ids in (passage.context, passage.other))
+    )
     expected = backbone.prefill_logits(question, own)[1]
     transplant = [
         furthest(backbone.prefill_logits(question, _grafted(own, foreign, count))[1], expected)
@@ -63,7 +64,7 @@ def measure_sufficiency(backbone: Backbone, passage: Passage, elsewhere: ReadEls
 
 
 def _grafted(own: State, foreign: State, count: int) -> State:
-    """The lowest layers of one state on the others of another, tail included."""
+    """The lowest layers of one state, tail included, in another that keeps its own τ and count of tokens."""
     parts = [
         None if mine is None or others is None else torch.cat((mine[:count], others[count:]))
         for mine, others in ((own.recurrent, foreign.recurrent), (own.tail, foreign.tail))
@@ -73,9 +74,9 @@ def _grafted(own: State, foreign: State, count: int) -> State:
 
 
 def _between(own: State, foreign: State, share: float) -> State:
-    here, there = memory_of(own), memory_of(foreign)
-    tail = None if here.tail is None or there.tail is None else torch.lerp(here.tail, there.tail, share)
-    return _like(own, torch.lerp(here.recurrent, there.recurrent, share), tail)
+    here, there = own.tail, foreign.tail
+    tail = None if here is None or there is None else torch.lerp(here, there, share)
+    return _like(own, torch.lerp(own.recurrent, foreign.recurrent, share), tail)
 
 
 def _like(state: State, recurrent: Tensor, tail: Tensor | None) -> State:
