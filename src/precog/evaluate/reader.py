@@ -70,7 +70,6 @@ class ParagraphReader:
                 "codec": self.codec,
                 "dtype": self.backbone.encoding_dtype,
             },
-            "device": self.backbone.device.type,
         }
 
     def _tokens(self, paragraph: str) -> tuple[list[int], list[tuple[int, int]]]:

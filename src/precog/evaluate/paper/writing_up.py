@@ -9,6 +9,7 @@ from typing import Any
 from precog.bench.machine import Machine, git_commit, versions
 from precog.bench.result import finite
 from precog.evaluate.paper.findings import Findings, Written
+from precog.evaluate.paper.headlines import headlines
 from precog.evaluate.paper.html import html
 from precog.evaluate.paper.markdown import markdown
 from precog.evaluate.paper.report import Report
@@ -75,6 +76,7 @@ def _summary(findings: Findings) -> list[str]:
         f"{findings.subject.state_bytes:,} bytes. What needs the authors' silicon is a model in virtual time, and is "
         "called so.",
     ]
+    told += headlines(findings)
     if findings.quick:
         told.append(
             "This was a quick run: few questions, wide intervals. It shows that everything works, and nothing about "

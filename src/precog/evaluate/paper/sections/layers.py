@@ -1,0 +1,130 @@
+"""Table 6: which layers are injected; answers against bytes; the temperature of a mean."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from precog.evaluate.paper.findings import Findings, Written
+from precog.evaluate.paper.printed import DEPTH
+from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.wording import interval, points, size
+
+__all__ = ["layers", "shares"]
+
+
+def shares(num_layers: int) -> dict[str, str]:
+    """The paper's subsets by the share of its layers ▸ the name of a model's own subset."""
+    most, half, quarter = (max(1, round(num_layers * share)) for share in (0.75, 0.5, 0.25))
+    return {
+        "all": "all",
+        "bottom 3/4": f"bottom:{most}",
+        "bottom 1/2": f"bottom:{half}",
+        "bottom 1/4": f"bottom:{quarter}",
+        "top 1/2": f"top:{half}",
+        "top 1/4": f"top:{quarter}",
+        "alternate": "alternate",
+        "none": "none",
+    }
+
+
+def layers(findings: Findings) -> Written | None:
+    """The section; None if none of the three was run."""
+    reports = {name: findings.reports.get(name) for name in ("depth", "pareto", "temperature")}
+    depth, pareto, temperature = reports.values()
+    if depth is None and pareto is None and temperature is None:
+        return None
+    grids = [
+        *([] if depth is None else [_depth_grid(depth)]),
+        *([] if pareto is None else [_pareto_grid(pareto)]),
+        *([] if temperature is None else [_temperature_grid(temperature)]),
+    ]
+    return Written(
+        Section(
+            "Injection depth, bytes and temperature (Table 6, section 4.4)",
+            compared=[] if depth is None else _compared(depth),
+            grids=grids,
+        )
+    )
+
+
+def _compared(report: Mapping[str, Any]) -> list[Compared]:
+    rows, found = [], report["rows"]
+    whole = found["all"]
+    for share, name in shares(whole["num_layers"]).items():
+        row = found.get(name)
+        if row is None:
+            continue
+        printed = DEPTH[share]
+        gain = row["f1_gain"]
+        lost = interval(gain["value"], gain["low"], gain["high"])
+        paper_lost = printed.f1 - DEPTH["all"].f1
+        why = "The others are compared with it."
+        if name == "none":
+            why = "Grounded answers from an empty state: what the mask alone gives away. The paper decodes freely."
+        elif name != "all":
+            why = f"ΔF1 {lost}; the paper's {paper_lost:+.1f}. Layers that are left out start empty."
+        rows.append(
+            Compared(
+                f"{share} ({row['num_layers']} of {whole['num_layers']} layers, {size(row['state_bytes'])}): EM / F1",
+                f"{printed.em} / {printed.f1}",
+                f"{points(row['em'])} / {interval(row['f1'], *row['f1_interval'])}",
+                why,
+            )
+        )
+    halves = {key: found[shares(whole["num_layers"])[key]] for key in ("bottom 1/2", "top 1/2", "alternate")}
+    best = max(halves, key=lambda key: halves[key]["f1"])
+    rows.append(
+        Compared(
+            "half of the layers: which half answers best",
+            "bottom (72.5), alternate (70.0), top (65.0)",
+            ", ".join(f"{key} ({points(row['f1'])})" for key, row in sorted(halves.items(), key=lambda e: -e[1]["f1"])),
+            "As in the paper." if best == "bottom 1/2" else f"Another model: here {best} is best.",
+        )
+    )
+    return rows
+
+
+def _depth_grid(report: Mapping[str, Any]) -> Grid:
+    rows = [
+        (
+            name,
+            f"{row['num_layers']}",
+            f"{row['state_bytes']:,}",
+            points(row["em"]),
+            interval(row["f1"], *row["f1_interval"]),
+        )
+        for name, row in report["rows"].items()
+    ]
+    columns = ("layers", "number", "bytes", "EM", "F1")
+    return Grid(f"injected layers, {report['n']:,} questions of SQuAD, right paragraph", columns, rows)
+
+
+def _pareto_grid(report: Mapping[str, Any]) -> Grid:
+    rows = [
+        (
+            row["codec"],
+            row["layers"],
+            f"{row['state_bytes']:,}",
+            points(row["em"]),
+            interval(row["f1"], *row["f1_interval"]),
+            interval(*(row["f1_gain"][key] for key in ("value", "low", "high"))),
+            "yes" if row["on_front"] else "",
+        )
+        for row in report["rows"].values()
+    ]
+    columns = ("codec", "layers", "bytes", "EM", "F1", f"ΔF1 to {report['against']}", "none better in as few bytes")
+    return Grid(f"codec by layers, {report['n']:,} questions", columns, rows)
+
+
+def _temperature_grid(report: Mapping[str, Any]) -> Grid:
+    rows = [
+        (
+            "best state alone" if row["temperature"] is None else f"{row['temperature']:g}",
+            points(row["mean_top_weight"], 2),
+            points(row["em"]),
+            interval(row["f1"], *row["f1_interval"]),
+            interval(*(row["f1_gain"][key] for key in ("value", "low", "high"))),
+        )
+        for row in report["rows"].values()
+    ]
+    columns = ("temperature", "weight of the best", "EM", "F1", "ΔF1 to 1, the paper's")
+    return Grid(f"mean of three states, {report['n']:,} questions (inconsistency 11)", columns, rows)

@@ -1,0 +1,104 @@
+"""Table 8: passages of every length, as one state and as the best of several chunks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from precog.evaluate.paper.findings import Findings, Written
+from precog.evaluate.paper.printed import CHUNK_LENGTH
+from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.wording import interval, percent, points
+
+__all__ = ["lengths"]
+
+
+def lengths(findings: Findings) -> Written | None:
+    """The section; None if neither was measured."""
+    nq, long = findings.reports.get("nq"), findings.reports.get("long")
+    if nq is None and long is None:
+        return None
+    grids = []
+    if nq is not None:
+        grids.append(_grid("Natural Questions, by tokens of the passage", _measured(nq), _shares(nq)))
+    if long is not None:
+        grids.append(_grid("documents made of paragraphs of one SQuAD article, by tokens", long["bins"]))
+        grids.append(_grid("the same documents, by tokens after the question's paragraph", long["distances"]))
+    return Written(
+        Section(
+            "Length of what is read (Table 8, appendix B)",
+            text=(
+                "Every question is answered three ways: reading passage and question in one pass, from one state of "
+                "the "
+                "whole passage, and from the state of its best chunk, cut and found as precog index does. The first "
+                "two "
+                "are the same computation at every length (Theorem 1); both fall with length, and that fall is the "
+                "model's memory. The third is another question: whether the right chunk was found.",
+            ),
+            compared=[
+                *_compared("Natural Questions", _measured(nq or {})),
+                *_compared("long documents", (long or {}).get("bins", {})),
+            ],
+            grids=grids,
+        )
+    )
+
+
+def _measured(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row["measured"] for name, row in report.get("bins", {}).items()}
+
+
+def _shares(report: Mapping[str, Any]) -> dict[str, float]:
+    return {name: row["share"] for name, row in report["bins"].items()}
+
+
+def _compared(data: str, bins: Mapping[str, Any]) -> list[Compared]:
+    rows = []
+    for name, printed in CHUNK_LENGTH.items():
+        row = bins.get(name)
+        if row is None:
+            continue
+        whole, chunked = row["gap_whole"], row["gap_chunked"]
+        told = interval(whole["value"], whole["low"], whole["high"])
+        chunk_told = interval(chunked["value"], chunked["low"], chunked["high"])
+        rows.append(
+            Compared(
+                f"{data}, {name} tokens: F1 injected / in context",
+                f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f})",
+                f"{points(row['whole']['f1'])} / {points(row['in_context']['f1'])} (gap {told}), {row['n']:,} "
+                "questions",
+                f"{percent(row['agreement'])} of the answers are word for word the same. From the best chunk alone: F1 "
+                f"{points(row['chunked']['f1'])}, a gap of retrieval of {chunk_told} (inconsistency 9).",
+            )
+        )
+    return rows
+
+
+def _grid(title: str, bins: Mapping[str, Any], shares: Mapping[str, float] | None = None) -> Grid:
+    columns = [
+        "tokens",
+        "questions",
+        "in context F1",
+        "one state F1",
+        "gap",
+        "same answers",
+        "best chunk F1",
+        "gap of retrieval",
+    ]
+    rows = []
+    for name, row in bins.items():
+        if row is None:
+            continue
+        gaps = [
+            interval(*(row[key][part] for part in ("value", "low", "high"))) for key in ("gap_whole", "gap_chunked")
+        ]
+        cells = [
+            name,
+            f"{row['n']:,}",
+            interval(row["in_context"]["f1"], *row["in_context"]["f1_interval"]),
+            points(row["whole"]["f1"]),
+            gaps[0],
+            percent(row["agreement"]),
+            points(row["chunked"]["f1"]),
+            gaps[1],
+        ]
+        rows.append([*cells, *([] if shares is None else [percent(shares[name])])])
+    return Grid(title, [*columns, *([] if shares is None else ["share of the file"])], rows)
