@@ -206,6 +206,8 @@ def test_articles_that_fill_nothing_are_told(backbone):
         lambda: LongSettings(per_document=0),
         lambda: LongSettings(most_tokens=2400),
         lambda: LongSettings(codec="fp8"),
+        lambda: LongSettings(chunk_tokens=15),
+        lambda: NaturalQuestionsSettings(chunk_tokens=-1),
         lambda: NaturalQuestionsSettings(codec="fp8"),
     ],
 )

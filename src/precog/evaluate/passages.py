@@ -27,10 +27,20 @@ from precog.text.chunking.strategy import DEFAULT_MAX_TOKENS, MIN_MAX_TOKENS, ch
 from precog.text.document import Document
 from precog.text.loaders.plain import paragraphs
 
-__all__ = ["WAYS", "PassageExperiment", "PassageQuestion", "summary", "table"]
+__all__ = ["WAYS", "PassageExperiment", "PassageQuestion", "check_chunk_tokens", "summary", "table"]
 
 WAYS = ("in_context", "whole", "chunked")
 _CUT_PASSAGES = 8  # whose chunks are kept: questions about one passage follow each other
+
+
+def check_chunk_tokens(given: int) -> None:
+    """Refuses a longest chunk that documents cannot be cut into; 0, for the model's own, is none.
+
+    Raises:
+        UsageError: it is too short.
+    """
+    if given and given < MIN_MAX_TOKENS:
+        raise UsageError("--chunk-tokens is too small", given=given, expected=f"at least {MIN_MAX_TOKENS}")
 
 
 @dataclass(frozen=True)
@@ -59,9 +69,6 @@ class PassageExperiment:
         choices: more JSON data that decides the records.
         encoder: of sentences, or where it is; the default one when None.
         free: decode freely instead of grounded.
-
-    Raises:
-        UsageError: the chunks are too short.
     """
 
     name: str
@@ -81,8 +88,6 @@ class PassageExperiment:
         self.items = items
         self.backbone = backbone
         self.chunk_tokens = chunk_tokens or backbone.card.chunk_tokens or DEFAULT_MAX_TOKENS
-        if self.chunk_tokens < MIN_MAX_TOKENS:
-            raise UsageError("--chunk-tokens is too small", given=chunk_tokens, expected=f"at least {MIN_MAX_TOKENS}")
         decoding = decoding_of(backbone, free=free)
         self._encoder = encoder_of(encoder)
         self._codec = codec_named(codec)
