@@ -7,6 +7,7 @@ import pytest
 from precog.engine import GroundedSettings, Source, answer_inject, question_segment
 from precog.engine.composed import RULES
 from precog.errors import UsageError
+from precog.evaluate import hotpot, hotpot_answers
 from precog.evaluate.experiment import Experiment, run
 from precog.evaluate.hotpot import Hotpot, HotpotSettings
 from precog.evaluate.hotpot_answers import default_rules, parse_rule
@@ -94,7 +95,8 @@ def test_yes_and_no_are_scored_apart_and_settings_too(experiment, records):
         "recall_all": {"1": 0.5, "2": official["recall"]["recall_all"]["2"], "10": 1.0},
     }
     assert tables[REBUILT]["recall"] == {"n": 0, "recall_any": None, "recall_all": None}
-    for table in tables.values():
+    for name, table in tables.items():
+        assert table["setting"] == name
         assert len(table["rows"]) == 1 + 6 + 5
         first = table["rows"][0]
         assert (first["k"], first["rule"], first["f1_gain"]["value"]) == (1, "best", 0.0)
@@ -117,6 +119,15 @@ def test_the_settings_tell_experiments_apart(experiment, brief_backbone, words):
     assert experiment.settings["fingerprint"] == brief_backbone.fingerprint
     assert "permute:2" in experiment.settings["rules"]
     assert Hotpot(QUESTIONS, brief_backbone, None, words).settings != experiment.settings
+
+
+def test_a_model_whose_states_are_not_averaged_is_measured_by_the_other_rules(brief_backbone, words, monkeypatch):
+    allowed = ("mix", "replay")
+    for module in (hotpot, hotpot_answers):
+        monkeypatch.setattr(module, "rules_of", lambda _backbone: allowed)
+    assert [rule.name for rule in Hotpot(QUESTIONS, brief_backbone, None, words).rules] == ["mix@0.1", "replay"]
+    with pytest.raises(UsageError, match="cannot be composed so; given: mean; expected: mix, replay"):
+        Hotpot(QUESTIONS, brief_backbone, HotpotSettings(rules=("mean",)), words)
 
 
 def test_every_rule_of_the_engine_is_measured_by_default(brief_backbone):
