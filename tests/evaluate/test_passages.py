@@ -81,6 +81,16 @@ def test_a_passage_of_one_chunk_is_not_cut_and_a_longer_one_is_searched(asked):
     assert cut["said"]["in_context"]["tokens_processed"] > cut["tokens"] > cut["said"]["whole"]["tokens_processed"]
 
 
+def test_whether_the_chunk_holds_an_answer_is_asked_only_where_the_passage_does(brief_backbone, words):
+    asked = [CUT, replace(CUT, id="c", answers=("in three words",)), replace(CUT, id="d", answers=("Vienna",))]
+    settings = NaturalQuestionsSettings(chunk_tokens=24)
+    experiment = NaturalQuestions(asked, asked, brief_backbone, settings, words)
+    records = [experiment.measure(number) for number in range(3)]
+    assert [record["chunk_holds_answer"] for record in records] == [True, None, False]
+    assert experiment.report(records)["all"]["chunk_holds_answer"] == 0.5
+    assert experiment.report(records[1:2])["all"]["chunk_holds_answer"] is None
+
+
 def test_a_chunk_is_answered_from_its_own_state(asked, brief_backbone):
     experiment, records = asked
     chunks = experiment._cut(CUT.context)

@@ -115,8 +115,8 @@ class PassageExperiment:
 
         Returns:
             ``id``, its facts, ``tokens`` of the passage and their ``bin``; ``chunks`` it is cut into and whether the
-            best one holds an answer (``chunk_holds_answer``); ``said``, way ▸ text, em, f1, tokens_processed,
-            latency_sec.
+            best one holds an answer (``chunk_holds_answer``; None where the passage holds none word for word);
+            ``said``, way ▸ text, em, f1, tokens_processed, latency_sec.
         """
         item = self.items[number]
         asked, passage = item.question.question, item.question.context
@@ -131,6 +131,7 @@ class PassageExperiment:
             said["chunked"] = said["whole"]
         else:
             said["chunked"] = self._reader.answer_from(self._states.stored(found, self._codec), asked, [found])
+        held = [answer for answer in item.question.answers if answer in passage]
         num_tokens = len(self.backbone.tokenizer.encode(passage))
         return {
             "id": item.id,
@@ -138,7 +139,7 @@ class PassageExperiment:
             "tokens": num_tokens,
             "bin": bin_of(num_tokens),
             "chunks": len(chunks),
-            "chunk_holds_answer": any(answer in found for answer in item.question.answers),
+            "chunk_holds_answer": any(answer in found for answer in held) if held else None,
             "said": {way: scored(answer, item.question.answers) for way, answer in said.items()},
         }
 
@@ -152,6 +153,7 @@ def summary(records: Sequence[Record]) -> dict[str, object] | None:
     if not records:
         return None
     of = {way: _answers(records, way) for way in WAYS}
+    held = [record["chunk_holds_answer"] for record in records if record["chunk_holds_answer"] is not None]
     same = [one["text"] == other["text"] for one, other in zip(of["whole"], of["in_context"], strict=True)]
     return {
         "n": len(records),
@@ -161,7 +163,7 @@ def summary(records: Sequence[Record]) -> dict[str, object] | None:
         "agreement": float(np.mean(same)),
         "gap_chunked": f1_gain(of["chunked"], of["in_context"]),
         "mean_chunks": float(np.mean([cast(int, record["chunks"]) for record in records])),
-        "chunk_holds_answer": float(np.mean([bool(record["chunk_holds_answer"]) for record in records])),
+        "chunk_holds_answer": float(np.mean([bool(one) for one in held])) if held else None,
     }
 
 
