@@ -107,6 +107,13 @@ def test_a_number_that_a_memory_cannot_use(
         (["composition", "--rules", "mean@nan"], "--compose-temperature"),
         (["composition", "--chunks", "1"], "--chunks"),
         (["locomo", "--probes", "-1"], "--probes"),
+        (["temperature", "--temperatures", "nan"], "--compose-temperature"),
+        (["temperature", "--top-k", "1"], "--top-k"),
+        (["hotpot", "--rules", "mean@0"], "--compose-temperature"),
+        (["hotpot", "--rules", "mean:1"], "--rules"),
+        (["hotpot", "--top-k", "0"], "--top-k"),
+        (["nq", "--chunk-tokens", "4"], "--chunk-tokens"),
+        (["long", "--most-tokens", "900"], "--most-tokens"),
     ],
 )
 def test_a_number_that_an_evaluation_cannot_use_is_refused_before_anything_is_read(

@@ -1,12 +1,10 @@
 """Answers from altered states: depth, temperature and bytes against the states they alter."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import UsageError
 from precog.evaluate.depth import Depth, DepthSettings, paper_subsets
 from precog.evaluate.experiment import Experiment, run
@@ -14,7 +12,6 @@ from precog.evaluate.pareto import Pareto, ParetoSettings
 from precog.evaluate.squad_data import Question
 from precog.evaluate.temperature import Temperature, TemperatureSettings
 from precog.state import LayerSubset
-from precog.text.tokenizer import load_mistral_tokenizer
 
 PARAGRAPHS = (
     "Ada Lovelace was born in London in 1815 and wrote the first program.",
@@ -28,28 +25,6 @@ QUESTIONS = [
     Question("c", "t", PARAGRAPHS[2], "How high is Mount Kenya?", ("5,199 metres",)),
     Question("d", "t", PARAGRAPHS[3], "Which treaty ended the War of 1812?", ("The Treaty of Ghent",)),
 ]
-
-
-class Words:
-    """Keys of hashed words: an encoder that needs no files."""
-
-    dim, fingerprint, window_tokens, name = 64, "ef" * 32, 256, "words"
-
-    def encode_query(self, text):
-        key = np.full(self.dim, 1e-3, np.float32)
-        for word in text.lower().split():
-            key[sum(map(ord, word.strip(".,?"))) % self.dim] += 1
-        return key / np.linalg.norm(key)
-
-    def encode_passages(self, texts):
-        return [self.encode_query(text)[None] for text in texts]
-
-
-@pytest.fixture(scope="module")
-def backbone():
-    made = TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
-    made.card = replace(made.card, decoding={"beam_width": 2, "max_span_tokens": 6})
-    return made
 
 
 def _texts(experiment, variant):
@@ -66,14 +41,14 @@ def test_the_papers_subsets_are_those_of_its_table_at_its_depth():
             LayerSubset.parse(name, num_layers)
 
 
-def test_depth_keeps_all_layers_or_none(backbone):
-    experiment = Depth(QUESTIONS, backbone, DepthSettings(codec="fp32"))
+def test_depth_keeps_all_layers_or_none(brief_backbone):
+    experiment = Depth(QUESTIONS, brief_backbone, DepthSettings(codec="fp32"))
     assert isinstance(experiment, Experiment)
     report = json.loads(json.dumps(run(experiment), allow_nan=False))
     rows = report["rows"]
-    assert list(rows) == list(paper_subsets(backbone.spec.layers))
+    assert list(rows) == list(paper_subsets(brief_backbone.spec.layers))
     assert rows["none"]["state_bytes"] == 0
-    assert rows["all"]["state_bytes"] == 4 * backbone.spec.num_reals()
+    assert rows["all"]["state_bytes"] == 4 * brief_backbone.spec.num_reals()
     assert rows["all"]["f1_gain"] == {"value": 0.0, "low": 0.0, "high": 0.0}
     reader = experiment._reader
     assert _texts(experiment, "none") == [reader.mask_only(q.question, q.context).text for q in QUESTIONS]
@@ -82,30 +57,30 @@ def test_depth_keeps_all_layers_or_none(backbone):
     assert _texts(experiment, "none") != injected
 
 
-def test_depth_leaves_missing_layers_empty(backbone):
-    experiment = Depth(QUESTIONS, backbone, DepthSettings(("bottom:1",)))
+def test_depth_leaves_missing_layers_empty(brief_backbone):
+    experiment = Depth(QUESTIONS, brief_backbone, DepthSettings(("bottom:1",)))
     whole, bottom = (given.state.recurrent for given in experiment.given(QUESTIONS[0]))
     assert bottom[0].equal(whole[0])
     assert not bottom[1:].any()
     assert whole[1:].any()
 
 
-def test_the_settings_tell_experiments_apart(backbone):
-    one, other = Depth(QUESTIONS, backbone), Depth(QUESTIONS[:3], backbone)
+def test_the_settings_tell_experiments_apart(brief_backbone):
+    one, other = Depth(QUESTIONS, brief_backbone), Depth(QUESTIONS[:3], brief_backbone)
     assert one.settings != other.settings
-    assert one.settings["fingerprint"] == backbone.fingerprint
+    assert one.settings["fingerprint"] == brief_backbone.fingerprint
     assert json.loads(json.dumps(one.settings)) == one.settings
-    assert one.settings != Depth(QUESTIONS, backbone, DepthSettings(codec="int8")).settings
+    assert one.settings != Depth(QUESTIONS, brief_backbone, DepthSettings(codec="int8")).settings
 
 
-def test_a_subset_beyond_the_model_is_one_line(backbone):
+def test_a_subset_beyond_the_model_is_one_line(brief_backbone):
     with pytest.raises(UsageError, match=r"no such number of layers; given: bottom:18; expected: 1 to \d+$"):
-        Depth(QUESTIONS, backbone, DepthSettings(("bottom:18",)))
+        Depth(QUESTIONS, brief_backbone, DepthSettings(("bottom:18",)))
 
 
-def test_temperature_goes_from_the_mean_to_the_best_alone(backbone):
+def test_temperature_goes_from_the_mean_to_the_best_alone(brief_backbone, words):
     settings = TemperatureSettings((1.0, 1e-4), codec="fp32")
-    experiment = Temperature(QUESTIONS, QUESTIONS, backbone, settings, Words())
+    experiment = Temperature(QUESTIONS, QUESTIONS, brief_backbone, settings, words)
     report = run(experiment)
     rows = report["rows"]
     assert list(rows) == ["top1", "1", "0.0001"]
@@ -120,19 +95,19 @@ def test_temperature_goes_from_the_mean_to_the_best_alone(backbone):
         assert nearly.allclose(best, atol=1e-4)
 
 
-def test_temperature_puts_the_gold_paragraph_among_what_was_found_or_not(backbone):
+def test_temperature_puts_the_gold_paragraph_among_what_was_found_or_not(brief_backbone, words):
     asked = Question("e", "t", PARAGRAPHS[3], "How high is Mount Kenya?", ("x",))
     for context, expected in (("gold", PARAGRAPHS[3]), ("retrieved", PARAGRAPHS[2])):
         settings = TemperatureSettings((1.0,), 2, context)
-        experiment = Temperature([asked], QUESTIONS, backbone, settings, Words())
+        experiment = Temperature([asked], QUESTIONS, brief_backbone, settings, words)
         first, both = experiment.given(asked)
         assert list(first.paragraphs) == [expected]
         assert both.paragraphs[0] == expected
         assert (PARAGRAPHS[3] in both.paragraphs) == (context == "gold")
 
 
-def test_pareto_has_every_pair_and_marks_the_front(backbone):
-    experiment = Pareto(QUESTIONS[:2], backbone, ParetoSettings(("fp16", "int4"), ("bottom:1", "none")))
+def test_pareto_has_every_pair_and_marks_the_front(brief_backbone):
+    experiment = Pareto(QUESTIONS[:2], brief_backbone, ParetoSettings(("fp16", "int4"), ("bottom:1", "none")))
     report = run(experiment)
     rows = report["rows"]
     assert list(rows) == [f"{codec} {layers}" for codec in ("fp16", "int4") for layers in ("all", "bottom:1", "none")]

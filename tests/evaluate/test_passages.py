@@ -5,10 +5,8 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
-from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import InputError, UsageError
 from precog.evaluate.experiment import Experiment, run
 from precog.evaluate.lengths import BINS, bin_of, bounds_of
@@ -40,28 +38,6 @@ ARTICLES = [
 ]
 
 
-class Words:
-    """Keys of hashed words: an encoder that needs no files."""
-
-    dim, fingerprint, window_tokens, name = 64, "ef" * 32, 256, "words"
-
-    def encode_query(self, text):
-        key = np.full(self.dim, 1e-3, np.float32)
-        for word in text.lower().split():
-            key[sum(map(ord, word.strip(".,?"))) % self.dim] += 1
-        return key / np.linalg.norm(key)
-
-    def encode_passages(self, texts):
-        return [self.encode_query(text)[None] for text in texts]
-
-
-@pytest.fixture(scope="module")
-def backbone():
-    made = TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=1)
-    made.card = replace(made.card, decoding={"beam_width": 2, "max_span_tokens": 4})
-    return made
-
-
 def test_bins_are_those_of_the_table():
     assert [bin_of(n) for n in (0, 99, 100, 299, 300, 1199, 1200, 2399, 2400, 9999)] == [
         "<100", "<100", "[100,300)", "[100,300)", "[300,600)", "[600,1200)", "[1200,2400)", "[1200,2400)",
@@ -73,9 +49,9 @@ def test_bins_are_those_of_the_table():
 
 
 @pytest.fixture(scope="module")
-def asked(backbone):
+def asked(brief_backbone, words):
     settings = NaturalQuestionsSettings(chunk_tokens=24, codec="fp32")
-    experiment = NaturalQuestions([SHORT, CUT], [SHORT, CUT, replace(CUT, id="c")], backbone, settings, Words())
+    experiment = NaturalQuestions([SHORT, CUT], [SHORT, CUT, replace(CUT, id="c")], brief_backbone, settings, words)
     return experiment, [experiment.measure(number) for number in range(2)]
 
 
@@ -105,18 +81,28 @@ def test_a_passage_of_one_chunk_is_not_cut_and_a_longer_one_is_searched(asked):
     assert cut["said"]["in_context"]["tokens_processed"] > cut["tokens"] > cut["said"]["whole"]["tokens_processed"]
 
 
-def test_a_chunk_is_answered_from_its_own_state(asked, backbone):
+def test_whether_the_chunk_holds_an_answer_is_asked_only_where_the_passage_does(brief_backbone, words):
+    asked = [CUT, replace(CUT, id="c", answers=("in three words",)), replace(CUT, id="d", answers=("Vienna",))]
+    settings = NaturalQuestionsSettings(chunk_tokens=24)
+    experiment = NaturalQuestions(asked, asked, brief_backbone, settings, words)
+    records = [experiment.measure(number) for number in range(3)]
+    assert [record["chunk_holds_answer"] for record in records] == [True, None, False]
+    assert experiment.report(records)["all"]["chunk_holds_answer"] == 0.5
+    assert experiment.report(records[1:2])["all"]["chunk_holds_answer"] is None
+
+
+def test_a_chunk_is_answered_from_its_own_state(asked, brief_backbone):
     experiment, records = asked
     chunks = experiment._cut(CUT.context)
     assert "".join(chunks).replace(" ", "") == CUT.context.replace(" ", "")
-    assert max(len(backbone.tokenizer.encode(chunk)) for chunk in chunks) <= 24
+    assert max(len(brief_backbone.tokenizer.encode(chunk)) for chunk in chunks) <= 24
     best = next(chunk for chunk in chunks if "Mount Kenya" in chunk)
     expected = experiment._reader.inject(CUT.question, [best], [1.0], 1.0)
     assert records[1]["said"]["chunked"]["text"] == expected.text
 
 
-def test_the_models_own_chunk_length_is_the_default(backbone):
-    assert NaturalQuestions([SHORT], [SHORT], backbone, None, Words()).settings["chunk_tokens"] == 256
+def test_the_models_own_chunk_length_is_the_default(brief_backbone, words):
+    assert NaturalQuestions([SHORT], [SHORT], brief_backbone, None, words).settings["chunk_tokens"] == 256
 
 
 def test_bins_are_sampled_apart():
@@ -170,9 +156,9 @@ def test_the_seed_draws_documents(items):
     assert documents_of(ARTICLES, tokenizer, replace(settings, seed=1)) != items
 
 
-def test_long_documents_are_reported_by_length_and_by_distance(backbone):
+def test_long_documents_are_reported_by_length_and_by_distance(brief_backbone, words):
     settings = LongSettings(per_bin=2, per_document=2, codec="fp32", chunk_tokens=64)
-    experiment = LongDocuments(ARTICLES, backbone, settings, Words())
+    experiment = LongDocuments(ARTICLES, brief_backbone, settings, words)
     assert isinstance(experiment, Experiment)
     report = json.loads(json.dumps(run(experiment), allow_nan=False))
     assert list(report["bins"]) == list(BINS)
@@ -181,22 +167,22 @@ def test_long_documents_are_reported_by_length_and_by_distance(backbone):
     for rows in (report["bins"], report["distances"]):
         assert sum(row["n"] for row in rows.values() if row) == report["n"] == len(experiment)
     assert json.loads(json.dumps(experiment.settings)) == experiment.settings
-    other = LongDocuments(ARTICLES, backbone, replace(settings, seed=3), Words())
+    other = LongDocuments(ARTICLES, brief_backbone, replace(settings, seed=3), words)
     assert other.settings["documents_sha256"] != experiment.settings["documents_sha256"]
 
 
-def test_an_answer_is_found_in_a_passage_of_2400_tokens(backbone):
+def test_an_answer_is_found_in_a_passage_of_2400_tokens(brief_backbone, words):
     passage = f"{FACTS[0]}{FILLING * 160}"
     question = replace(SHORT, context=passage)
-    record = NaturalQuestions([question], [question], backbone, None, Words()).measure(0)
+    record = NaturalQuestions([question], [question], brief_backbone, None, words).measure(0)
     assert record["bin"] == ">=2400"
     assert record["said"]["whole"]["text"] == record["said"]["in_context"]["text"]
     assert record["said"]["whole"]["text"] in passage
 
 
-def test_articles_that_fill_nothing_are_told(backbone):
+def test_articles_that_fill_nothing_are_told(brief_backbone):
     with pytest.raises(InputError, match="no article of this file fills a document"):
-        documents_of([replace(SHORT, context=FACTS[0] + FILLING * 300)], backbone.tokenizer, LongSettings())
+        documents_of([replace(SHORT, context=FACTS[0] + FILLING * 300)], brief_backbone.tokenizer, LongSettings())
 
 
 @pytest.mark.parametrize(
@@ -206,6 +192,8 @@ def test_articles_that_fill_nothing_are_told(backbone):
         lambda: LongSettings(per_document=0),
         lambda: LongSettings(most_tokens=2400),
         lambda: LongSettings(codec="fp8"),
+        lambda: LongSettings(chunk_tokens=15),
+        lambda: NaturalQuestionsSettings(chunk_tokens=-1),
         lambda: NaturalQuestionsSettings(codec="fp8"),
     ],
 )

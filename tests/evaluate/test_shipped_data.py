@@ -8,9 +8,12 @@ import pytest
 
 from precog.errors import InputError
 from precog.evaluate.hotpot_data import OFFICIAL, read_hotpot
+from precog.evaluate.lengths import BINS
+from precog.evaluate.long_documents import LongSettings, documents_of
 from precog.evaluate.natural_questions_data import read_natural_questions
 from precog.evaluate.shipped_data import SHIPPED, shipped_data
 from precog.evaluate.squad_data import read_questions
+from precog.text.tokenizer import load_mistral_tokenizer
 
 MOST_BYTES = 250_000
 
@@ -35,6 +38,13 @@ def test_squad_has_every_paragraph_of_three_articles() -> None:
     assert min(articles.values()) >= 36
     assert len({question.context for question in questions}) == len(questions) == 124
     assert all(answer in question.context for question in questions for answer in question.answers)
+
+
+def test_squad_fills_documents_of_every_length() -> None:
+    with shipped_data("squad") as path:
+        questions = read_questions(path)
+    items = documents_of(questions, load_mistral_tokenizer(), LongSettings(per_bin=2))
+    assert Counter(item.id.split(" ")[1] for item in items) == dict.fromkeys(BINS, 2)
 
 
 def test_hotpot_is_official() -> None:

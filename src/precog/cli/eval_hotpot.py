@@ -8,7 +8,7 @@ from rich.table import Table
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
-from precog.cli.eval_rows import SCORES, gain_cell, measured, score_cells, whole_numbers, words
+from precog.cli.eval_rows import gain_cell, measured, whole_numbers, words
 from precog.cli.output import counted, human_seconds, out, print_json
 from precog.config import resolve
 from precog.errors import InputError, UsageError
@@ -69,14 +69,14 @@ def hotpot(
 
 def _print_table(setting: str, found: dict[str, Any]) -> None:
     title = f"HotpotQA, {setting}, {counted(found['n'], 'question')}"
-    table = Table("k", "rule", "", *SCORES, "ΔF1 to k = 1", "F1 of spans", "tokens", "seconds", title=title)
+    table = Table("k", "rule", "EM", "F1", "ΔF1 to k = 1", "spans", "tokens", "time", title=title)
     for row in found["rows"]:
         spans = row["without_yes_no"]
         table.add_row(
             str(row["k"]),
-            row["rule"],
-            "" if row["decoding"] == "grounded" else row["decoding"],
-            *score_cells(row),
+            row["rule"] if row["decoding"] == "grounded" else f"{row['rule']}, {row['decoding']}",
+            f"{row['em']:.1f}",
+            f"{row['f1']:.1f}",
             gain_cell(row["f1_gain"]),
             "" if spans is None else f"{spans['f1']:.1f}",
             f"{row['mean_tokens_processed']:.0f}",
@@ -87,6 +87,6 @@ def _print_table(setting: str, found: dict[str, Any]) -> None:
     if recall["n"]:
         for name, told in (("recall_any", "at least one"), ("recall_all", "all")):
             shares = ", ".join(f"@{k} {share:.3f}" for k, share in recall[name].items())
-            out.print(f"{told} of the supporting paragraphs found: {shares} ({recall['n']:,} questions)")
+            out.print(f"{told} of the supporting paragraphs found: {shares} (of {counted(recall['n'], 'question')})")
     yes_no = counted(found["num_yes_no"], "question")
-    out.print(f"{yes_no} answered by yes or no, which a grounded answer cannot say: F1 of spans leaves them out")
+    out.print(f"{yes_no} answered by yes or no, which a grounded answer cannot say: spans is the F1 of the others")

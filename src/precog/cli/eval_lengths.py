@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from precog.cli.eval_rows import gain_cell
 from precog.cli.output import human_seconds, out
+from precog.evaluate.passages import WAYS
 
 
 def print_lengths(
@@ -20,41 +22,24 @@ def print_lengths(
         rows: bin ▸ summary; None for one that holds nothing.
         shares: of the data in each bin, where they mean something.
     """
-    columns = (
-        "n",
-        "in context",
-        "one state",
-        "gap",
-        "same answer",
-        "best chunk",
-        "gap",
-        "chunks",
-        "in context",
-        "inject",
-    )
-    table = Table(first, *(["of the data"] if shares else []), *columns, title=title)
+    columns = ("n", "read", "state", "same", "chunk", "ΔF1")
+    table = Table(first, *(["data"] if shares else []), *columns, title=title)
     for name, row in rows.items():
-        share = [f"{100 * shares[name]:.1f} %"] if shares else []
-        if row is None:
-            table.add_row(name, *share, "0")
-            continue
-        table.add_row(
-            name,
-            *share,
-            f"{row['n']:,}",
-            f"{row['in_context']['f1']:.1f}",
-            f"{row['whole']['f1']:.1f}",
-            gain_cell(row["gap_whole"]),
-            f"{100 * row['agreement']:.1f} %",
-            f"{row['chunked']['f1']:.1f}",
-            gain_cell(row["gap_chunked"]),
-            f"{row['mean_chunks']:.1f}",
-            *(human_seconds(row[way]["mean_latency_sec"]) for way in ("in_context", "whole")),
-        )
+        share = [f"{100 * shares[name]:.0f} %"] if shares else []
+        cells = ["0"] if row is None else _cells(row)
+        table.add_row(escape(name), *share, *cells)
     out.print(table)
 
 
-NOTE = (
-    "F1; one state: of the whole passage, which reads the same tokens through the same recurrence as in context; "
-    "best chunk: a gap of retrieval, not of injection"
-)
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    f1 = {way: f"{row[way]['f1']:.1f}" for way in WAYS}
+    same = f"{100 * row['agreement']:.0f} %"
+    return [f"{row['n']:,}", f1["in_context"], f1["whole"], same, f1["chunked"], gain_cell(row["gap_chunked"])]
+
+
+def print_overall(overall: Mapping[str, Any]) -> None:
+    """What holds over all lengths."""
+    out.print(f"one state of the whole passage against reading it: ΔF1 {gain_cell(overall['gap_whole'])}")
+    out.print(f"best chunk against reading the passage: ΔF1 {gain_cell(overall['gap_chunked'])}, a gap of retrieval")
+    times = " and ".join(human_seconds(overall[way]["mean_latency_sec"]) for way in ("in_context", "whole"))
+    out.print(f"an answer takes {times} on average: in context, and from a state")

@@ -7,10 +7,10 @@ import typer
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
-from precog.cli.eval_lengths import NOTE, print_lengths
+from precog.cli.eval_lengths import print_lengths, print_overall
 from precog.cli.eval_nq import ChunkTokens
 from precog.cli.eval_rows import measured
-from precog.cli.output import counted, out, print_json
+from precog.cli.output import counted, print_json
 from precog.config import resolve
 from precog.evaluate.long_documents import LongDocuments, LongSettings
 from precog.evaluate.squad_data import read_questions
@@ -50,5 +50,5 @@ def long(
     title = f"Documents of SQuAD paragraphs, {counted(len(experiment), 'question')}"
     print_lengths(title, "tokens", cast(dict[str, Any], report["bins"]))
     print_lengths("The same, by the tokens after the question's paragraph", "after", cast(Any, report["distances"]))
-    out.print(NOTE, style="dim")
+    print_overall(cast(dict[str, Any], report["all"]))
     return 0

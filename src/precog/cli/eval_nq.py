@@ -7,9 +7,9 @@ import typer
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
-from precog.cli.eval_lengths import NOTE, print_lengths
+from precog.cli.eval_lengths import print_lengths, print_overall
 from precog.cli.eval_rows import measured
-from precog.cli.output import counted, out, print_json
+from precog.cli.output import counted, print_json
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.evaluate.natural_questions import NaturalQuestions, NaturalQuestionsSettings, sample_per_bin
@@ -64,5 +64,5 @@ def nq(
     title = f"Natural Questions by tokens of the passage, {counted(len(questions), 'question')}"
     shares = {name: found["share"] for name, found in bins.items()}
     print_lengths(title, "tokens", {name: found["measured"] for name, found in bins.items()}, shares)
-    out.print(NOTE, style="dim")
+    print_overall(cast(dict[str, Any], report["all"]))
     return 0

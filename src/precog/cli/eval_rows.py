@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from precog.cli.output import human_seconds, out
+from precog.cli.output import out
 from precog.cli.progress import Counting
 from precog.errors import UsageError
 from precog.evaluate.experiment import Experiment, run
@@ -48,20 +48,9 @@ def measured(experiment: Experiment, noun: str = "questions") -> dict[str, objec
         return run(experiment, bar.show)
 
 
-SCORES = ("EM", "F1", "95 %")
-
-
-def score_cells(row: Row | None) -> tuple[str, str, str]:
-    """The cells below `SCORES`; empty where nothing was measured."""
-    if row is None:
-        return ("", "", "")
-    low, high = row["f1_interval"]
-    return (f"{row['em']:.1f}", f"{row['f1']:.1f}", f"{low:.1f} – {high:.1f}")
-
-
-def gain_cell(gain: Mapping[str, float] | None) -> str:
-    """A difference of F1 with its interval."""
-    return "" if gain is None else f"{gain['value']:+.1f} ({gain['low']:+.1f} – {gain['high']:+.1f})"
+def gain_cell(gain: Mapping[str, float]) -> str:
+    """A difference of F1 with its interval, short enough for a terminal of 80 columns."""
+    return f"{gain['value']:+.1f} ({gain['low']:+.0f}, {gain['high']:+.0f})"
 
 
 def print_rows(title: str, rows: Mapping[str, Row], facts: Mapping[str, str], *, against: str) -> None:
@@ -73,9 +62,9 @@ def print_rows(title: str, rows: Mapping[str, Row], facts: Mapping[str, str], *,
         facts: column ▸ key of a row, of what is already a text or becomes one by `str`.
         against: the row that they are compared with.
     """
-    table = Table("", *facts, *SCORES, f"ΔF1 to {against}", "seconds", title=title)
+    table = Table("", *facts, "EM", "F1", "95 %", f"ΔF1 to {against}", title=title)
     for name, row in rows.items():
-        told = [str(row[key]) for key in facts.values()]
-        cells = (*score_cells(row), gain_cell(row["f1_gain"]), human_seconds(row["mean_latency_sec"]))
-        table.add_row(name, *told, *cells)
+        low, high = row["f1_interval"]
+        scores = (f"{row['em']:.1f}", f"{row['f1']:.1f}", f"{low:.0f} – {high:.0f}")
+        table.add_row(name, *(str(row[key]) for key in facts.values()), *scores, gain_cell(row["f1_gain"]))
     out.print(table)

@@ -153,15 +153,17 @@ class Hotpot:
         """Sum up.
 
         Returns:
-            ``tables``, one for each setting that occurs and, where two do, one more for both (``all``), each with
-            ``n``, ``num_yes_no``, ``recall`` (``n``, ``recall_any`` and ``recall_all``, k ▸ share) and ``rows``; a row
-            has k, rule, decoding, exact, the scores of all questions with ``f1_gain`` over the best paragraph alone
-            (k = 1), and under ``without_yes_no`` the same of the questions that a span can answer.
+            ``tables``, one for each setting that occurs and, where two do, one more for both (``all``), each with its
+            ``setting``, ``n``, ``num_yes_no``, ``recall`` (``n``, ``recall_any`` and ``recall_all``, k ▸ share) and
+            ``rows``; a row has k, rule, decoding, exact, the scores of all questions with ``f1_gain`` over the best
+            paragraph alone (k = 1), and under ``without_yes_no`` the same of the questions that a span can answer.
         """
         settings = list(dict.fromkeys(str(record["setting"]) for record in records))
         tables = {setting: self._table([r for r in records if r["setting"] == setting]) for setting in settings}
         if len(settings) > 1:
             tables["all"] = self._table(records)
+        for setting, table in tables.items():
+            table["setting"] = setting
         return {"tables": tables, "n": len(records), **self.settings}
 
     def _table(self, records: Sequence[Record]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from precog.encoders import Encoder
 from precog.errors import InputError, UsageError
 from precog.evaluate.experiment import Record
 from precog.evaluate.lengths import BINS, EDGES, bin_of, bounds_of
-from precog.evaluate.passages import PassageExperiment, PassageQuestion, summary, table
+from precog.evaluate.passages import PassageExperiment, PassageQuestion, check_chunk_tokens, summary, table
 from precog.evaluate.squad_data import Question
 from precog.evaluate.subset import ids_sha256
 from precog.state import codec_named
@@ -53,6 +53,7 @@ class LongSettings:
 
     def __post_init__(self) -> None:
         codec_named(self.codec)
+        check_chunk_tokens(self.chunk_tokens)
         if self.per_bin < 1 or self.per_document < 1:
             given = f"{self.per_bin} in a bin, {self.per_document} of a document"
             raise UsageError("--per-bin and --per-document are out of range", given=given, expected="at least 1")

@@ -10,7 +10,7 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder
 from precog.evaluate.experiment import Record
 from precog.evaluate.lengths import BINS, bin_of
-from precog.evaluate.passages import PassageExperiment, PassageQuestion, summary, table
+from precog.evaluate.passages import PassageExperiment, PassageQuestion, check_chunk_tokens, summary, table
 from precog.evaluate.squad_data import Question
 from precog.evaluate.subset import ids_sha256
 from precog.state import codec_named
@@ -37,6 +37,7 @@ class NaturalQuestionsSettings:
 
     def __post_init__(self) -> None:
         codec_named(self.codec)
+        check_chunk_tokens(self.chunk_tokens)
 
 
 def sample_per_bin(questions: Sequence[Question], tokenizer: Tokenizer, per_bin: int, seed: int) -> list[Question]:

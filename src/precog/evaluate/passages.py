@@ -27,10 +27,20 @@ from precog.text.chunking.strategy import DEFAULT_MAX_TOKENS, MIN_MAX_TOKENS, ch
 from precog.text.document import Document
 from precog.text.loaders.plain import paragraphs
 
-__all__ = ["WAYS", "PassageExperiment", "PassageQuestion", "summary", "table"]
+__all__ = ["WAYS", "PassageExperiment", "PassageQuestion", "check_chunk_tokens", "summary", "table"]
 
 WAYS = ("in_context", "whole", "chunked")
 _CUT_PASSAGES = 8  # whose chunks are kept: questions about one passage follow each other
+
+
+def check_chunk_tokens(given: int) -> None:
+    """Refuses a longest chunk that documents cannot be cut into; 0, for the model's own, is none.
+
+    Raises:
+        UsageError: it is too short.
+    """
+    if given and given < MIN_MAX_TOKENS:
+        raise UsageError("--chunk-tokens is too small", given=given, expected=f"at least {MIN_MAX_TOKENS}")
 
 
 @dataclass(frozen=True)
@@ -59,9 +69,6 @@ class PassageExperiment:
         choices: more JSON data that decides the records.
         encoder: of sentences, or where it is; the default one when None.
         free: decode freely instead of grounded.
-
-    Raises:
-        UsageError: the chunks are too short.
     """
 
     name: str
@@ -81,8 +88,6 @@ class PassageExperiment:
         self.items = items
         self.backbone = backbone
         self.chunk_tokens = chunk_tokens or backbone.card.chunk_tokens or DEFAULT_MAX_TOKENS
-        if self.chunk_tokens < MIN_MAX_TOKENS:
-            raise UsageError("--chunk-tokens is too small", given=chunk_tokens, expected=f"at least {MIN_MAX_TOKENS}")
         decoding = decoding_of(backbone, free=free)
         self._encoder = encoder_of(encoder)
         self._codec = codec_named(codec)
@@ -110,8 +115,8 @@ class PassageExperiment:
 
         Returns:
             ``id``, its facts, ``tokens`` of the passage and their ``bin``; ``chunks`` it is cut into and whether the
-            best one holds an answer (``chunk_holds_answer``); ``said``, way ▸ text, em, f1, tokens_processed,
-            latency_sec.
+            best one holds an answer (``chunk_holds_answer``; None where the passage holds none word for word);
+            ``said``, way ▸ text, em, f1, tokens_processed, latency_sec.
         """
         item = self.items[number]
         asked, passage = item.question.question, item.question.context
@@ -126,6 +131,7 @@ class PassageExperiment:
             said["chunked"] = said["whole"]
         else:
             said["chunked"] = self._reader.answer_from(self._states.stored(found, self._codec), asked, [found])
+        held = [answer for answer in item.question.answers if answer in passage]
         num_tokens = len(self.backbone.tokenizer.encode(passage))
         return {
             "id": item.id,
@@ -133,7 +139,7 @@ class PassageExperiment:
             "tokens": num_tokens,
             "bin": bin_of(num_tokens),
             "chunks": len(chunks),
-            "chunk_holds_answer": any(answer in found for answer in item.question.answers),
+            "chunk_holds_answer": any(answer in found for answer in held) if held else None,
             "said": {way: scored(answer, item.question.answers) for way, answer in said.items()},
         }
 
@@ -147,6 +153,7 @@ def summary(records: Sequence[Record]) -> dict[str, object] | None:
     if not records:
         return None
     of = {way: _answers(records, way) for way in WAYS}
+    held = [record["chunk_holds_answer"] for record in records if record["chunk_holds_answer"] is not None]
     same = [one["text"] == other["text"] for one, other in zip(of["whole"], of["in_context"], strict=True)]
     return {
         "n": len(records),
@@ -156,7 +163,7 @@ def summary(records: Sequence[Record]) -> dict[str, object] | None:
         "agreement": float(np.mean(same)),
         "gap_chunked": f1_gain(of["chunked"], of["in_context"]),
         "mean_chunks": float(np.mean([cast(int, record["chunks"]) for record in records])),
-        "chunk_holds_answer": float(np.mean([bool(record["chunk_holds_answer"]) for record in records])),
+        "chunk_holds_answer": float(np.mean([bool(one) for one in held])) if held else None,
     }
 
 
