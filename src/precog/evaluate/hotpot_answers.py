@@ -62,9 +62,9 @@ def default_rules(backbone: Backbone) -> tuple[str, ...]:
 
 
 def members_of(backbone: Backbone, texts: Sequence[str], codec: Codec) -> list[Member]:
-    """Paragraphs, read and stored."""
+    """Paragraphs, read and stored: one at a time, since together the short ones would be padded to the longest."""
     tokens = [backbone.tokenizer.encode_with_offsets(text) for text in texts]
-    states = backbone.encode_chunks([ids for ids, _ in tokens])
+    states = [state for ids, _ in tokens for state in backbone.encode_chunks([ids])]
     return [
         Member(text, ids, offsets, codec.rounded(state, backbone.spec))
         for text, (ids, offsets), state in zip(texts, tokens, states, strict=True)
