@@ -69,7 +69,7 @@ def load_time() -> figures.LoadTime:
         figures.Artefact("KV cache, 16 MB", [512 * PER_TOKEN / speed for speed in PLATFORMS.values()]),
         figures.Artefact("state, 192 KB", [STATE / speed for speed in PLATFORMS.values()]),
     ]
-    names = [f"{name} ({speed / 1e9:,.3g} GB/s)" for name, speed in PLATFORMS.items()]
+    names = [f"{name} ({speed / 1e9:g} GB/s)" for name, speed in PLATFORMS.items()]
     return figures.LoadTime("Load time of a 512-token chunk, bound by bandwidth", names, artefacts)
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from precog.figures.checks import Number, Sign
-from precog.figures.told import bytes_told, number_told, seconds_told
+from precog.figures.told import bytes_told, number_told, power_told, seconds_told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_MARKS = 8
-_TOLD: dict[str, Callable[[float, object], str]] = {"B": bytes_told, "s": seconds_told}
+_TOLD: dict[str, Callable[[float | int, object], str]] = {"B": bytes_told, "s": seconds_told}
 _BINARY = ("B", "tokens")
 
 
@@ -44,7 +44,7 @@ class Axis:
             return f"{self.name} (1 KB = 1,024 B)"
         return f"{self.name} [{self.unit}]" if self.unit and self.unit != "s" else self.name
 
-    def told(self, value: float, position: object = None) -> str:
+    def told(self, value: float | int, position: object = None) -> str:
         """A value of it, with its unit where the axis does not name that."""
         return _TOLD.get(self.unit, number_told)(value, position)
 
@@ -81,10 +81,11 @@ def set_axis(panel: "Axes", which: Literal["x", "y"], axis: Axis, values: Iterab
             low, high = min(low, 0.0), max(high, 0.0)
             margin = 0.05 * (high - low) or 1.0
         set_limits(low if axis.origin and low == 0 else low - margin, high + margin)
-    side.set_major_formatter(axis.told)
+    long = axis.scale == "log" and axis.unit not in (*_TOLD, "tokens") and (high >= 1e6 or low < 1e-3)
+    side.set_major_formatter(power_told if long else axis.told)
 
 
-def marks(low: float, high: float, base: int) -> list[float]:
+def marks(low: float | int, high: float | int, base: int) -> list[float]:
     """Places of a logarithmic axis worth a mark: powers of the base, as many as can be read.
 
     Where fewer than three powers lie between the limits, round numbers between them are taken too.
@@ -104,7 +105,7 @@ def marks(low: float, high: float, base: int) -> list[float]:
     return [math.sqrt(low * high)]
 
 
-def _widened(low: float, high: float) -> tuple[float, float]:
+def _widened(low: float | int, high: float | int) -> tuple[float, float]:
     """Limits with a little room: a twentieth of the way, at least a factor of two where all is one value."""
     factor = 2.0 if high <= low * 1.000001 else (high / low) ** 0.05
     return low / factor, high * factor

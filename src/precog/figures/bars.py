@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WIDTH_INCHES = 8.4
 _MOST_ROWS = 40
+_POINTS_PER_CHARACTER = 6.1
 _OURS, _INTERVAL, _PAPER = "ours", "95 % interval", "the paper's"
 
 
@@ -81,7 +82,9 @@ class BarsWithIntervals:
 
     def draw(self, path: Path) -> None:
         """Draw it; raises as `precog.figures.draw`."""
-        height = 1.25 + ROW_INCHES * 1.25 * max(2, len(self.rows)) + key_inches([_OURS] * 3, _WIDTH_INCHES)
+        height = (
+            1.25 + ROW_INCHES * 1.25 * max(2, len(self.rows)) + key_inches([_OURS, _INTERVAL, _PAPER], _WIDTH_INCHES)
+        )
         with picture(path, 1, title=self.title, width_inches=_WIDTH_INCHES, height_inches=height) as [panel]:
             shown: set[str] = set()
             for place, row in enumerate(self.rows):
@@ -91,14 +94,12 @@ class BarsWithIntervals:
                     _whisker(panel, place, float(row.low), float(row.high), told=_once(_INTERVAL, shown))
                 if row.paper is not None:
                     _diamond(panel, place, float(row.paper), told=_once(_PAPER, shown))
-                panel.text(
-                    1.02, place, _told(row), transform=panel.get_yaxis_transform(), fontsize=10, color=INK, va="center"
-                )
             set_axis(panel, "x", self._axis(), [number for row in self.rows for number in _numbers(row)])
             panel.axvline(0.0, color=INK, linewidth=0.8)
-            panel.set_ylim(len(self.rows) - 0.4, -0.6)
+            panel.set_ylim(len(self.rows) - 0.4, -0.7)
+            _columns(panel, self.rows)
             name_rows(panel, range(len(self.rows)), [row.name for row in self.rows])
-            key(panel, _WIDTH_INCHES)
+            key(panel, _WIDTH_INCHES, (_OURS, _INTERVAL, _PAPER))
 
     def _axis(self) -> Axis:
         return Axis(self.quantity, self.unit, origin=True)
@@ -116,18 +117,54 @@ def _once(told: str, shown: set[str]) -> str:
     return told
 
 
-def _told(row: Bar) -> str:
-    ours = "–" if row.value is None else number_told(row.value)
-    if row.low is not None and row.high is not None:
-        ours += f" [{number_told(row.low)}, {number_told(row.high)}]"
-    return ours if row.paper is None else f"{ours} · paper {number_told(row.paper)}"
+def _columns(panel: "Axes", rows: Sequence[Bar]) -> None:
+    """Write the numbers right of the bars, in columns with a head each."""
+    decimals = _decimals(rows)
+    columns = {
+        "ours": [_told(decimals, row.value) for row in rows],
+        "95 % interval": [_told(decimals, row.low, row.high) for row in rows],
+        "paper": [_told(decimals, row.paper) for row in rows],
+    }
+    right = 10.0
+    for head, cells in columns.items():
+        if not any(cells):
+            continue
+        right += _POINTS_PER_CHARACTER * max(map(len, [head, *cells])) + 14
+        for place, cell in [(-0.85, head), *enumerate(cells)]:
+            panel.annotate(
+                cell,
+                (1.0, place),
+                xycoords=panel.get_yaxis_transform(),
+                xytext=(right, 0),
+                textcoords="offset points",
+                fontsize=10,
+                fontweight="bold" if place < 0 else "normal",
+                color=INK,
+                ha="right",
+                va="center",
+                annotation_clip=False,
+            )
 
 
-def _whisker(panel: "Axes", place: float, low: float, high: float, *, told: str) -> None:
+def _told(decimals: int | None, *numbers: Number | None) -> str:
+    found = [number for number in numbers if number is not None]
+    told = [number_told(number) if decimals is None else f"{number:,.{decimals}f}" for number in found]
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]" if told else ""
+
+
+def _decimals(rows: Sequence[Bar]) -> int | None:
+    """Digits after the point, the same in all rows; None for numbers that are too small or too large for that."""
+    most = max((abs(number) for row in rows for number in _numbers(row)), default=0.0)
+    if most and not 0.01 <= most < 1e6:
+        return None
+    return 0 if most >= 1000 else 1 if most >= 10 else 2 if most >= 1 else 3
+
+
+def _whisker(panel: "Axes", place: Number, low: Number, high: Number, *, told: str) -> None:
     panel.plot([low, high], [place, place], color=INK, linewidth=1.6, marker="|", markersize=9, label=told)
 
 
-def _diamond(panel: "Axes", place: float, at: float, *, told: str) -> None:
+def _diamond(panel: "Axes", place: Number, at: Number, *, told: str) -> None:
     panel.plot(
         [at],
         [place],

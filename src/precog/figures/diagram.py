@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PLAIN, MODEL, KEPT, FAINT = "#FFFFFF", "#DCEBF5", "#FBE9D0", "#F4F4F4"
 """Fills: of things that pass, of what computes, of what is kept, of what holds other boxes."""
-_HEAD_CHARACTER, _NOTE_CHARACTER = 0.102, 0.088
+_HEAD_CHARACTER, _NOTE_CHARACTER = 0.093, 0.077
 _LINE_INCHES = 0.185
 
 
@@ -26,7 +26,7 @@ class Box:
         y: of its middle.
         width: of it.
         height: of it.
-        head: in bold; several lines are told apart by line breaks.
+        head: in bold; may be empty.
         note: under the head, a line each.
         fill: colour.
         dashed: whether its edge is: for what need not be done.
@@ -80,7 +80,6 @@ class Text:
     y: float
     words: str
     bold: bool = False
-    right: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,6 @@ def draw_sheet(path: Path, title: str, sheet: Sheet) -> None:
                 fontsize=11 if text.bold else 10,
                 fontweight="bold" if text.bold else "normal",
                 color=INK,
-                ha="right" if text.right else "left",
                 va="center",
             )
 
@@ -142,8 +140,9 @@ def _box(panel: "Axes", box: Box) -> None:
         )
     )
     width = box.width - 0.12
-    heads = [line for part in box.head.split("\n") for line in _lines(part, width / _HEAD_CHARACTER)]
-    notes = [line for part in box.note for line in _lines(part, width / _NOTE_CHARACTER)]
+    heads = _lines(box.head, width / _HEAD_CHARACTER) if box.head else []
+    room = max(1, int((box.height + 0.02) / _LINE_INCHES) - len(heads))
+    notes = [line for part in box.note for line in _lines(part, width / _NOTE_CHARACTER, room)][:room]
     tall = _LINE_INCHES * (len(heads) + len(notes))
     y = box.y + box.height / 2 - 0.09 if box.top else box.y + tall / 2
     for number, line in enumerate([*heads, *notes]):
@@ -178,5 +177,5 @@ def _arrow(panel: "Axes", arrow: Arrow) -> None:
     )
 
 
-def _lines(words: str, characters: float) -> list[str]:
-    return wrapped(words, max(4, int(characters)), most_lines=3).split("\n")
+def _lines(words: str, characters: float, most: int = 2) -> list[str]:
+    return wrapped(words, max(4, int(characters)), most).split("\n")

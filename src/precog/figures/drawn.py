@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from precog.errors import InputError
 from precog.figures.axis import Axis
@@ -39,6 +39,7 @@ KINDS = (
 """Every kind of picture that has a data file."""
 
 
+@runtime_checkable
 class Picture(Protocol):
     """A frozen dataclass of plain numbers and texts that knows how it is drawn."""
 

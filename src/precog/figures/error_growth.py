@@ -13,7 +13,7 @@ from precog.figures.axis import Axis, set_axis
 from precog.figures.canvas import picture, whole_numbers
 from precog.figures.checks import Number, check_lengths, check_names, check_numbers
 from precog.figures.lines import Line, draw_lines, key, key_inches
-from precog.figures.told import number_told, short
+from precog.figures.told import power_told, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,10 +114,10 @@ def _draw(
 ) -> None:
     every = [line for _, line in [*lines, *bounds]]
     foot = _foot(every)
+    for number, line in lines:
+        draw_lines(panel, [_lifted(line, foot)], first=number, dash="-")
     for number, line in bounds:
         draw_lines(panel, [_lifted(line, foot)], first=number, dash=":", hollow=True)
-    for number, line in lines:
-        draw_lines(panel, [_lifted(line, foot)], first=number)
     set_axis(panel, "x", x, [place for line in every for place in line.xs])
     heights = [height for line in every for height in _lifted(line, foot).ys]
     set_axis(panel, "y", _ERROR, heights)
@@ -126,7 +126,7 @@ def _draw(
 
         marked = [mark for mark in panel.get_yticks() if mark > foot * 3]
         panel.yaxis.set_major_locator(FixedLocator([foot, *marked]))
-        panel.yaxis.set_major_formatter(lambda value, _: "0" if value <= foot * 1.001 else number_told(value))
+        panel.yaxis.set_major_formatter(lambda value, _: "0" if value <= foot * 1.001 else power_told(value))
     panel.set_title(short(title, 50))
     key(panel, _WIDTH_INCHES)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from precog.figures.canvas import COLOURS, INK
+from precog.figures.checks import Number
 from precog.figures.told import wrapped
 
 if TYPE_CHECKING:
@@ -16,7 +17,14 @@ _NAME_CHARACTERS = 30
 
 
 def bar(
-    panel: "Axes", place: float, start: float, end: float, *, style: int, height: float = 0.78, told: str | None = None
+    panel: "Axes",
+    place: Number,
+    start: Number,
+    end: Number,
+    *,
+    style: int,
+    height: float = 0.78,
+    told: str | None = None,
 ) -> None:
     """Draw one, in the colour and with the hatch of ``style``, so that it is told from others in grey too.
 
@@ -43,19 +51,19 @@ def bar(
     )
 
 
-def value(panel: "Axes", place: float, end: float, told: str) -> None:
+def value(panel: "Axes", place: Number, end: Number, told: str) -> None:
     """Write a value right of the end of its bar."""
     panel.annotate(told, (end, place), xytext=(5, 0), textcoords="offset points", fontsize=10, color=INK, va="center")
 
 
-def name_rows(panel: "Axes", places: Sequence[float], names: Sequence[str]) -> None:
+def name_rows(panel: "Axes", places: Sequence[Number], names: Sequence[str]) -> None:
     """Write the names of rows at the left, in two lines where they are long, the first row on top."""
     panel.set_yticks(list(places), [wrapped(name, _NAME_CHARACTERS) for name in names])
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
 
 
-def room_at_right(low: float, high: float, characters: int, width_inches: float) -> float:
+def room_at_right(low: Number, high: Number, characters: int, width_inches: float) -> float:
     """The right limit of a logarithmic axis with room for a text of so many characters beside the longest bar."""
     share = min(0.4, (0.086 * characters + 0.15) / width_inches)
     return float(high * math.exp(math.log(high / low) * share / (1 - share)))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 40
 _OFFSETS = [
-    (reach * x, reach * y)
+    (float(reach * x), float(reach * y))
     for reach in (9, 18, 30, 45)
     for x, y in ((1, 0), (1, 0.8), (1, -0.8), (-1, 0.8), (-1, -0.8), (-1, 0), (0, 1), (0, -1))
 ]

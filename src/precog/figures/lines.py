@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LONGEST_NAME = 44
 _FEW_POINTS = 10
-_CHARACTER_INCHES, _HANDLE_INCHES, _ROW_INCHES = 0.086, 0.62, 0.215
-_BETWEEN_ROW_INCHES = 0.62
+_CHARACTER_INCHES, _HANDLE_INCHES, _ROW_INCHES = 0.084, 0.78, 0.215
+_MOST_COLUMNS = 4
+_KEY_BELOW_INCHES = 0.56
 
 
 @dataclass(frozen=True)
@@ -150,14 +151,21 @@ def draw_marks(panel: "Axes", marks: Sequence[Mark]) -> None:
         panel.plot([mark.x], [mark.y], "o", markersize=9, markerfacecolor="none", markeredgecolor=INK, zorder=5)
 
 
-def key(panel: "Axes", width_inches: float) -> None:
-    """Say under the panel what its lines are, in as many columns as fit."""
-    names = [str(name) for name in panel.get_legend_handles_labels()[1]]
+def key(panel: "Axes", width_inches: float, first: Sequence[str] = ()) -> None:
+    """Say under the panel what its lines are, in as many columns as fit; those named in ``first`` stand first."""
+    handles, names = panel.get_legend_handles_labels()
     if not names:
         return
+    order = sorted(range(len(names)), key=lambda n: first.index(names[n]) if names[n] in first else len(first))
+    from matplotlib.transforms import ScaledTranslation
+
+    below = ScaledTranslation(0, -_KEY_BELOW_INCHES, panel.figure.dpi_scale_trans)
     panel.legend(
+        [handles[n] for n in order],
+        [names[n] for n in order],
         loc="upper center",
-        bbox_to_anchor=(0.5, -0.16),
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=panel.transAxes + below,
         ncols=_columns(names, width_inches),
         columnspacing=1.4,
         handlelength=3.2,
@@ -169,9 +177,15 @@ def key_inches(names: Sequence[str], width_inches: float) -> float:
     """How much height a picture needs for the key of these names."""
     told = [short(name, LONGEST_NAME) for name in names]
     rows = -(-len(told) // _columns(told, width_inches)) if told else 0
-    return _BETWEEN_ROW_INCHES / 3 + rows * _ROW_INCHES
+    return _ROW_INCHES + rows * _ROW_INCHES
 
 
 def _columns(names: Sequence[str], width_inches: float) -> int:
-    entry = _HANDLE_INCHES + _CHARACTER_INCHES * max(map(len, names))
-    return int(np.clip(width_inches // entry, 1, len(names)))
+    """As many columns as fit beside each other; each is as wide as its longest entry, and filled from above."""
+    entries = [_HANDLE_INCHES + _CHARACTER_INCHES * len(name) for name in names]
+    fits = [
+        count
+        for count in range(1, min(len(entries), _MOST_COLUMNS) + 1)
+        if sum(max(column) for column in np.array_split(entries, count)) <= width_inches
+    ]
+    return max(fits, default=1)

@@ -80,7 +80,7 @@ class LoadTime:
                     bar(panel, place, low, seconds, style=number, told=told)
                     value(panel, place, seconds, seconds_told(seconds))
             set_axis(panel, "x", _TIME, [low, high])
-            panel.set_xlim(low, room_at_right(low, high, 8, _WIDTH_INCHES - 2.5))
+            panel.set_xlim(low, room_at_right(low, high, 7, _WIDTH_INCHES - 2.5))
             middle = (len(names) - 1) / 2
             panel.set_ylim(group * len(self.platforms) - 0.7, -1.0)
             name_rows(panel, [row * group + middle for row in range(len(self.platforms))], self.platforms)

@@ -135,7 +135,7 @@ class MemoryPipeline:
         return boxes
 
     def _average(self) -> list[str]:
-        return ["moving average" if self.alpha is None else f"moving average, α = {self.alpha:g}"]
+        return ["moving average", *([] if self.alpha is None else [f"α = {self.alpha:g}"])]
 
 
 def _list(holder: Box, names: Sequence[str]) -> list[Box]:

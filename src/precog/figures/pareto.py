@@ -19,7 +19,7 @@ _BYTES = Axis("bytes per state", "B", "log")
 _WIDTH_INCHES = 7.6
 _MOST_POINTS = 200
 _FILLS = ("full", "none", "left", "bottom", "right", "top")
-_FRONTIER = "no other is better and smaller"
+_FRONTIER = "frontier"
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,16 @@ class Pareto:
     def draw(self, path: Path) -> None:
         """Draw it; raises as `precog.figures.draw`."""
         codecs, subsets = self._codecs, self._subsets
-        nothing = [
-            Level(f"{point.name} (0 B): {number_told(point.quality)}", y=point.quality)
-            for point in self.points
-            if not point.bytes
-        ]
+        qualities = [point.quality for point in self._kept]
+        least = min(qualities) - max(0.6 * (max(qualities) - min(qualities)), 1e-3 * abs(min(qualities)))
+        nothing = [_level(point, least) for point in self.points if not point.bytes]
         names = [*codecs, *subsets, _FRONTIER, *(level.text for level in nothing)]
         height = 0.4 + 4.6 + key_inches(names, _WIDTH_INCHES)
         best = frontier(self._kept)
         with picture(path, 1, title=self.title, width_inches=0.4 + _WIDTH_INCHES, height_inches=height) as [panel]:
             xs, ys = [point.bytes for point in best], [point.quality for point in best]
-            panel.step(xs, ys, where="post", color=INK, linewidth=1.2, label=_FRONTIER, zorder=1.5)
+            xs, ys = [x for x in xs for _ in (0, 1)][1:], [y for y in ys for _ in (0, 1)][:-1]  # a stair
+            panel.plot(xs, ys, color=INK, linewidth=1.2, label=_FRONTIER, zorder=1.5)
             for point in self._kept:
                 _dot(panel, point, codecs.index(point.codec), subsets.index(point.layers))
             for number, codec in enumerate(codecs):
@@ -99,7 +98,12 @@ class Pareto:
                 _entry(panel, subset, colour=INK, marker=MARKERS[number], fill="none")
             draw_levels(panel, nothing)
             set_axis(panel, "x", _BYTES, [point.bytes for point in self._kept])
-            set_axis(panel, "y", Axis(self.quality, self.unit), [point.quality for point in self.points])
+            set_axis(
+                panel,
+                "y",
+                Axis(self.quality, self.unit),
+                [*qualities, *(float(level.y or 0) for level in nothing if (level.y or 0) >= least)],
+            )
             key(panel, _WIDTH_INCHES)
             place(panel, [Mark(point.name, point.bytes, point.quality) for point in reversed(best)], needed=False)
 
@@ -123,6 +127,12 @@ def frontier(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
         if not best or point.quality > best[-1].quality:
             best.append(point)
     return best
+
+
+def _level(point: ParetoPoint, least: float) -> Level:
+    """What answers are worth where nothing is kept; said only, where a line would press all others together."""
+    away = "" if point.quality >= least else ", not shown"
+    return Level(f"{point.name} (0 B): {number_told(point.quality)}{away}", y=point.quality)
 
 
 def _dot(panel: "Axes", point: ParetoPoint, codec: int, subset: int) -> None:

@@ -67,25 +67,33 @@ class Pipeline:
 
     def _sheet(self) -> Sheet:
         columns = [0.87 + _STEP * number for number in range(7)]
-        top, middle, low = 3.5, 2.45, 0.75
-        once = Box(_WIDTH / 2, 2.97, _WIDTH - 0.3, 2.36, "", fill=FAINT)
+        top, middle, low = 3.42, 2.45, 0.75
+        once = Box(3.24, 3.0, 6.18, 2.42, "", fill=FAINT)
         always = Box(_WIDTH / 2, 0.9, _WIDTH - 0.3, 1.44, "", fill=FAINT)
         chunk = Box(
             columns[0], (top + middle) / 2, _BOX, 1.2, "chunk", [*_tokens(self.chunk_tokens), *_size(self.text_bytes)]
         )
-        model = Box(columns[1], top, _BOX, 0.8, "model", ["reads it once"], fill=MODEL)
-        state = Box(columns[2], top, _BOX, 0.8, "state", _size(self.state_bytes))
-        store = Box(columns[3], top, _BOX, 0.8, "store", ["on disk"], fill=KEPT)
-        encoder = Box(columns[1], middle, _BOX, 0.8, "encoder", fill=MODEL)
-        index = Box(columns[2], middle, _BOX, 0.8, "index", [*_size(self.key_bytes), "in memory"], fill=KEPT)
+        model = Box(columns[1], top, _BOX, 0.76, "model", ["reads it once"], fill=MODEL)
+        state = Box(columns[2], top, _BOX, 0.76, "state", _size(self.state_bytes))
+        store = Box(columns[3], top, _BOX, 0.76, "store", ["on disk"], fill=KEPT)
+        encoder = Box(columns[1], middle, _BOX, 0.76, "encoder", fill=MODEL)
+        index = Box(
+            columns[2],
+            middle,
+            _BOX,
+            0.76,
+            "index",
+            ["in memory", *(f"{told} a key" for told in _size(self.key_bytes))],
+            fill=KEPT,
+        )
         composed = [] if self.num_injected is None else [f"top {self.num_injected:,}"]
-        question = Box(columns[0], low, _BOX, 0.85, "question", _tokens(self.question_tokens))
-        asked = Box(columns[1], low, _BOX, 0.85, "encoder", self._time("encode"), fill=MODEL)
-        search = Box(columns[2], low, _BOX, 0.85, "search", self._time("search"))
-        load = Box(columns[3], low, _BOX, 0.85, "load", [*composed, *self._time("load")])
-        inject = Box(columns[4], low, _BOX, 0.85, "inject", self._time("inject"))
-        reads = Box(columns[5], low, _BOX, 0.85, "model", ["reads question", *self._time("question")], fill=MODEL)
-        answer = Box(columns[6], low, _BOX, 0.85, "answer", self._first_token())
+        question = Box(columns[0], low, _BOX, 0.92, "question", _tokens(self.question_tokens))
+        asked = Box(columns[1], low, _BOX, 0.92, "encoder", self._time("encode"), fill=MODEL)
+        search = Box(columns[2], low, _BOX, 0.92, "search", self._time("search"))
+        load = Box(columns[3], low, _BOX, 0.92, "load", [*composed, *self._time("load")])
+        inject = Box(columns[4], low, _BOX, 0.92, "inject", self._time("inject"))
+        reads = Box(columns[5], low, _BOX, 0.92, "model", ["reads question", *self._time("question")], fill=MODEL)
+        answer = Box(columns[6], low, _BOX, 0.92, "answer", self._first_token())
         again = Box(
             columns[5],
             middle + 0.1,
@@ -99,7 +107,7 @@ class Pipeline:
         flows = [(chunk.x + _BOX / 2, top), (chunk.x + _BOX / 2, middle)]
         return Sheet(
             _WIDTH,
-            _HEIGHT - 0.3,
+            _HEIGHT - 0.25,
             [once, always, chunk, model, state, store, encoder, index, *row, again],
             [
                 Arrow([flows[0], model.left]),
@@ -113,8 +121,8 @@ class Pipeline:
                 Arrow([again.below, reads.above], dashed=True),
             ],
             [
-                Text(_WIDTH - 0.3, 3.98, "offline, once for each chunk", bold=True, right=True),
-                Text(_WIDTH - 0.3, 1.45, "at every question", bold=True, right=True),
+                Text(0.28, 4.02, "offline, once for each chunk", bold=True),
+                Text(0.28, 1.42, "at every question", bold=True),
             ],
         )
 

@@ -8,7 +8,7 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def bytes_told(value: float, _position: object = None) -> str:
+def bytes_told(value: float | int, _position: object = None) -> str:
     """Bytes in binary units, as the paper has them: 1 KB is 1,024 B."""
     power = 0
     while abs(value) >= 1023.5 and power < len(_BYTES) - 1:
@@ -16,7 +16,7 @@ def bytes_told(value: float, _position: object = None) -> str:
     return f"{_three(value)} {_BYTES[power]}"
 
 
-def seconds_told(value: float, _position: object = None) -> str:
+def seconds_told(value: float | int, _position: object = None) -> str:
     """A duration in the unit that suits it: 46.8 µs, 585 ms, 26.95 s."""
     if value == 0:
         return "0 s"
@@ -26,15 +26,22 @@ def seconds_told(value: float, _position: object = None) -> str:
     return f"{_three(value / least)} {unit}"
 
 
-def number_told(value: float, _position: object = None) -> str:
+def number_told(value: float | int, _position: object = None) -> str:
     """A number: 1,024, 0.25, 10⁻⁹."""
     size = abs(value)
     if size and (size < 1e-3 or size >= 1e7):
         exponent = math.floor(math.log10(size) + 1e-9)
         lead = _three(value / 10.0**exponent)
         power = "10" + str(exponent).translate(_RAISED)
-        return power if lead == "1" else f"{lead}·{power}"
+        return {"1": power, "-1": f"-{power}"}.get(lead, f"{lead}·{power}")
     return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
+
+
+def power_told(value: float | int, _position: object = None) -> str:
+    """A power of ten as such where it is long: 1, 10, 10², 10⁻⁹; other numbers as they are."""
+    exponent = round(math.log10(value)) if value > 0 else 0
+    is_power = value > 0 and abs(value / 10.0**exponent - 1) < 1e-6
+    return "10" + str(exponent).translate(_RAISED) if is_power and exponent not in (0, 1) else number_told(value)
 
 
 def short(name: str, longest: int) -> str:
@@ -55,7 +62,6 @@ def _literal(name: str) -> str:
     return f" {name}" if name.startswith("_") else name
 
 
-def _three(value: float) -> str:
+def _three(value: float | int) -> str:
     """Three digits that count, without zeros that do not."""
-    told = f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
-    return told
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"

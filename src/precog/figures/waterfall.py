@@ -21,7 +21,7 @@ _TIME = Axis("time since the question was asked", "s", "log")
 _WIDTH_INCHES = 8.0
 _MOST_STAGES = 12
 _MOST_DECADES = 8
-_LONGEST_WAY = 60
+_LONGEST_WAY = 38
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Waterfall:
         height = 1.3 + ROW_INCHES * rows
         with picture(path, 1, title=self.title, width_inches=_WIDTH_INCHES, height_inches=height) as [panel]:
             set_axis(panel, "x", _TIME, [low, high])
-            panel.set_xlim(low, room_at_right(low, high, 9, _WIDTH_INCHES - 2.8))
+            panel.set_xlim(low, room_at_right(low, high, 7, _WIDTH_INCHES - 2.8))
             panel.set_ylim(rows - 0.3, -0.75)
             place, places, told = 0.0, [], []
             for way in self.ways:
@@ -114,7 +114,7 @@ class Waterfall:
             name_rows(panel, places, told)
 
 
-def _head(panel: "Axes", place: float, text: str) -> None:
+def _head(panel: "Axes", place: Number, text: str) -> None:
     from matplotlib.patheffects import withStroke
 
     panel.text(
