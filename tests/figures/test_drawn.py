@@ -63,20 +63,20 @@ def test_a_long_title_takes_several_lines(name: str, tmp_path: Path, monkeypatch
 @NAMES
 def test_another_number_gives_another_picture(name: str, drawn: Path, tmp_path: Path) -> None:
     changed = json.loads((drawn / f"{name}.json").read_bytes())
-    assert _change(changed["data"])
+    assert _change(changed["data"], 1.5 if name == "memory_map" else 1.04)  # its dots stand on whole pixels
     (tmp_path / "other.json").write_text(json.dumps(changed), encoding="utf-8")
     figures.redraw(tmp_path / "other.json", tmp_path / "other.png")
     assert (tmp_path / "other.png").read_bytes() != (drawn / f"{name}.png").read_bytes()
 
 
-def _change(data: Any) -> bool:
+def _change(data: Any, factor: float) -> bool:
     """Make the first number that is found a little larger."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data):
         if isinstance(value, dict | list):
-            if _change(value):
+            if _change(value, factor):
                 return True
         elif isinstance(value, float | int) and not isinstance(value, bool) and value:
-            data[key] = value * 1.04
+            data[key] = value * factor
             return True
     return False
 

@@ -158,7 +158,7 @@ def test_numbers_are_told_as_people_write_them() -> None:
     ]  # fmt: skip
     told = [seconds_told(n) for n in (0, 57e-9, 46.8e-6, 0.003, 0.585, 0.9999, 26.947, 1e5)]
     assert told == ["0 s", "57 ns", "46.8 µs", "3 ms", "585 ms", "1 s", "26.95 s", "100,000 s"]
-    assert [number_told(n) for n in (0, 0.25, 1024, 2e-9, -1e8)] == ["0", "0.25", "1,024", "2·10⁻⁹", "-10⁸"]
+    assert [number_told(n) for n in (0, 0.25, 1024, 2e-9, -1e8)] == ["0", "0.25", "1,024", "2·10⁻⁹", "−10⁸"]
     assert [power_told(n) for n in (1, 10, 100, 1e-9, 50)] == ["1", "10", "10²", "10⁻⁹", "50"]
 
 

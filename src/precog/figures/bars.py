@@ -148,7 +148,10 @@ def _columns(panel: "Axes", rows: Sequence[Bar]) -> None:
 
 def _told(decimals: int | None, *numbers: Number | None) -> str:
     found = [number for number in numbers if number is not None]
-    told = [number_told(number) if decimals is None else f"{number:,.{decimals}f}" for number in found]
+    if decimals is None:
+        told = [number_told(number) for number in found]
+    else:
+        told = [f"{number:,.{decimals}f}".replace("-", "−") for number in found]
     return told[0] if len(told) == 1 else f"[{', '.join(told)}]" if told else ""
 
 

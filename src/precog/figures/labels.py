@@ -32,7 +32,7 @@ def place(panel: "Axes", marks: Sequence[Mark], *, needed: bool = True) -> None:
         panel: holds them.
         marks: in the order of their importance.
         needed: whether a text for which no place is free is written all the same, where it covers the least;
-            otherwise it is left out.
+            otherwise it is left out, as it is where it would stand so far away that it needed a line to its point.
     """
     if not marks:
         return
@@ -55,7 +55,7 @@ def place(panel: "Axes", marks: Sequence[Mark], *, needed: bool = True) -> None:
         )
         text.set_in_layout(False)
         best, least = (0.0, 0.0), np.inf
-        for offset in _OFFSETS:
+        for offset in _OFFSETS if needed else _OFFSETS[: len(_OFFSETS) // 2]:
             _move(text, offset)
             box = text.get_window_extent().padded(1.5)
             outside = box.x0 < inside.x0 or box.x1 > inside.x1 or box.y0 < inside.y0 or box.y1 > inside.y1

@@ -28,12 +28,14 @@ def seconds_told(value: float | int, _position: object = None) -> str:
 
 def number_told(value: float | int, _position: object = None) -> str:
     """A number: 1,024, 0.25, 10⁻⁹."""
+    if value < 0:
+        return "−" + number_told(-value)
     size = abs(value)
     if size and (size < 1e-3 or size >= 1e7):
         exponent = math.floor(math.log10(size) + 1e-9)
         lead = _three(value / 10.0**exponent)
         power = "10" + str(exponent).translate(_RAISED)
-        return {"1": power, "-1": f"-{power}"}.get(lead, f"{lead}·{power}")
+        return power if lead == "1" else f"{lead}·{power}"
     return f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
 
 
