@@ -117,7 +117,7 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "bytes at one place": lambda: figures.Pareto(
         "t", "F1", "", [ParetoPoint(f"point {n}", 10, 5.0, f"c{n % 6}", f"l{n % 7}") for n in range(40)]
     ),
-    "many on the frontier": lambda: points(*range(60), size=1.0),
+    "many on the frontier": lambda: points(*range(30), size=1.0),
     "exact": lambda: figures.ErrorGrowth("t", [1, 2], [figures.StoredPrecision("FP64", [0, 0])]),
     "tiny errors": lambda: figures.ErrorGrowth(
         "t", [1, 2], [figures.StoredPrecision("a", [1e-29, 0.0], [1, 1], [0.0])], [1]

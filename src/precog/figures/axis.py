@@ -76,7 +76,12 @@ def set_axis(panel: "Axes", which: Literal["x", "y"], axis: Axis, values: Iterab
         side.set_major_locator(FixedLocator(marks(low, high, base)))
         side.set_minor_locator(NullLocator())
     else:
-        margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+        from matplotlib.ticker import MaxNLocator
+
+        are_whole = all(value.is_integer() for value in found)
+        margin = 0.05 * (high - low) or (1.0 if are_whole else 0.05 * abs(high))
+        if are_whole and abs(high) < 1e6:
+            side.set_major_locator(MaxNLocator(nbins=_MOST_MARKS, integer=True, min_n_ticks=1))
         if axis.origin:
             low, high = min(low, 0.0), max(high, 0.0)
             margin = 0.05 * (high - low) or 1.0

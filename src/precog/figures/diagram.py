@@ -30,6 +30,7 @@ class Box:
         note: under the head, a line each.
         fill: colour.
         dashed: whether its edge is: for what need not be done.
+        strong: whether its edge is: for what is chosen among others.
         top: whether its texts begin at its upper edge, for a box that holds others.
     """
 
@@ -41,6 +42,7 @@ class Box:
     note: Sequence[str] = ()
     fill: str = PLAIN
     dashed: bool = False
+    strong: bool = False
     top: bool = False
 
     @property
@@ -136,7 +138,7 @@ def _box(panel: "Axes", box: Box) -> None:
             facecolor=box.fill,
             edgecolor="#AAAAAA" if box.fill == FAINT else INK,
             linestyle="--" if box.dashed else "-",
-            linewidth=1.0,
+            linewidth=2.2 if box.strong else 1.0,
         )
     )
     width = box.width - 0.12

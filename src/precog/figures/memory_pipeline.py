@@ -142,7 +142,16 @@ def _list(holder: Box, names: Sequence[str]) -> list[Box]:
     """Boxes within a box, the first one marked as the one that is taken."""
     y = holder.y + holder.height / 2 - 0.45
     return [
-        Box(holder.x, y - _LINE * number, holder.width - 0.2, _LINE - 0.04, "", [name], fill=PLAIN if number else KEPT)
+        Box(
+            holder.x,
+            y - _LINE * number,
+            holder.width - 0.2,
+            _LINE - 0.04,
+            "",
+            [name],
+            fill=PLAIN if number else KEPT,
+            strong=not number,
+        )
         for number, name in enumerate(names)
     ]
 
