@@ -61,6 +61,16 @@ def test_domains_stand_side_by_side_in_svg(tmp_path: Path) -> None:
     assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "map.svg").read_bytes()
 
 
+def test_a_map_is_drawn_from_the_numbers_beside_it(tmp_path: Path) -> None:
+    empty = figures.MapPanel("empty", np.empty((0, 2), np.float32), ())
+    panels = [panel(), empty, panel("social", 3)]
+    figures.memory_map(panels, tmp_path / "map.png", title="a memory")
+    numbers = figures.draw(figures.MemoryMap.of(panels, "a memory"), tmp_path / "same.png")
+    figures.redraw(numbers, tmp_path / "again.png")
+    assert (tmp_path / "same.png").read_bytes() == (tmp_path / "map.png").read_bytes()
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "map.png").read_bytes()
+
+
 def test_more_than_three_domains_take_two_rows(tmp_path: Path) -> None:
     sizes = {}
     for number in (3, 4, 5):

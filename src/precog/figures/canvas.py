@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precog.errors import UsageError
+from precog.figures.told import wrapped
 from precog.writing import output_file, output_target
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 INK, GRID = "#222222", "#DDDDDD"
 DOTS_PER_INCH = 100
 SUFFIXES = (".png", ".svg")
+_TITLE_INCHES = 0.112
+"""What a character of the title takes in width."""
 _STYLE = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -42,6 +45,7 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 10,
     "lines.linewidth": 1.8,
+    "hatch.linewidth": 0.8,
     "svg.hashsalt": "precog",  # the same numbers give the same file
 }
 
@@ -95,7 +99,7 @@ def picture(
         figure = Figure(
             figsize=(width_inches, height_inches), dpi=DOTS_PER_INCH, facecolor="white", layout="constrained"
         )
-        figure.suptitle(title, fontsize=13)
+        figure.suptitle(wrapped(title, int(width_inches / _TITLE_INCHES)), fontsize=13)
         columns = num_columns or num_panels
         rows = -(-num_panels // columns)
         yield [figure.add_subplot(rows, columns, number + 1) for number in range(num_panels)]

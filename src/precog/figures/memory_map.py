@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from jaxtyping import Float32
 
 from precog.errors import InputError
+from precog.figures.axis import Axis
 from precog.figures.canvas import COLOURS, GRID, INK, VERMILION, picture
+from precog.figures.checks import Number
+from precog.figures.told import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +58,84 @@ class MapPanel:
             raise InputError("a point of the map lies nowhere", given=self.title)
         if any(not 0 <= row < len(self.points) for rows in self.emergent.values() for row in rows):
             raise InputError("an outlined group has a point that is not on the map", given=self.title)
+
+
+@dataclass(frozen=True)
+class MappedDomain:
+    """One domain of a memory in plain numbers, as they are written beside the picture.
+
+    Attributes:
+        title: the domain's name.
+        points: two coordinates for each deposit; their unit is the layout's own.
+        labels: as of `MapPanel`.
+        emergent: the same.
+        note: the same.
+    """
+
+    title: str
+    points: Sequence[Sequence[Number]]
+    labels: Sequence[str | None]
+    emergent: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """A map with its numbers, to be drawn by `precog.figures.draw` (paper, Fig. 8).
+
+    Attributes:
+        title: stands over the picture.
+        domains: one panel each.
+    """
+
+    kind: ClassVar[str] = "memory_map"
+    title: str
+    domains: Sequence[MappedDomain]
+
+    def __post_init__(self) -> None:
+        """Checks that each point has two coordinates.
+
+        Raises:
+            InputError: one has not.
+        """
+        for domain in self.domains:
+            if any(len(point) != 2 for point in domain.points):
+                raise InputError("a point of a map has two coordinates", given=domain.title)
+
+    @classmethod
+    def of(cls, panels: Sequence[MapPanel], title: str) -> "MemoryMap":
+        """The map that `memory_map` draws from these panels."""
+        return cls(
+            title,
+            [
+                MappedDomain(
+                    panel.title,
+                    panel.points.tolist(),
+                    panel.labels,
+                    {name: [int(row) for row in rows] for name, rows in panel.emergent.items()},
+                    panel.note,
+                )
+                for panel in panels
+            ],
+        )
+
+    def axes(self) -> Mapping[str, Axis]:
+        """What the coordinates mean."""
+        return {"domains.points[0]": Axis("first coordinate of the layout"), "domains.points[1]": Axis("second")}
+
+    def draw(self, path: Path) -> None:
+        """Draw it; raises as `precog.figures.draw`."""
+        panels = [
+            MapPanel(
+                domain.title,
+                np.array(domain.points, dtype=np.float32).reshape(-1, 2),
+                tuple(domain.labels),
+                domain.emergent,
+                domain.note,
+            )
+            for domain in self.domains
+        ]
+        memory_map(panels, path, title=self.title)
 
 
 def memory_map(panels: Sequence[MapPanel], path: Path, *, title: str) -> None:
@@ -147,7 +228,7 @@ def _draw(axis: "Axes", panel: MapPanel) -> None:
             marker=_MARKERS[(number // len(COLOURS) * 3 + number % 3) % len(_MARKERS)],
             edgecolors="white",
             linewidths=0.3,
-            label=f"{_short(name)} ({count:,})",
+            label=f"{short(name, _LONGEST_NAME)} ({count:,})",
         )
     for name, rows in panel.emergent.items():
         _outline(axis, name, panel.points[np.array(rows, dtype=np.int64)], area)
@@ -156,10 +237,10 @@ def _draw(axis: "Axes", panel: MapPanel) -> None:
         axis.legend(
             loc="upper center",
             bbox_to_anchor=(0.5, -0.02),
-            fontsize=9,
+            fontsize=10,
             handletextpad=0.4,
             title=title,
-            title_fontsize=9,
+            title_fontsize=10,
         )
 
 
@@ -169,23 +250,16 @@ def _outline(axis: "Axes", name: str, points: Float32[np.ndarray, "N 2"], area: 
     corners = hull(core(points))
     outline = np.concatenate([corners, corners[:1]])
     axis.scatter(points[:, 0], points[:, 1], s=2.2 * area, facecolors="none", edgecolors=VERMILION, linewidths=0.9)
-    told = f"emerging: {_short(name)} ({len(points):,})"
+    told = f"emerging: {short(name, _LONGEST_NAME)} ({len(points):,})"
     axis.plot(*outline.T, color=VERMILION, linewidth=2.0, label=told, solid_joinstyle="round")
     axis.annotate(
-        _short(name),
+        short(name, _LONGEST_NAME),
         corners[np.argmax(corners[:, 1])],
         xytext=(0, 5),
         textcoords="offset points",
-        fontsize=9,
+        fontsize=10,
         color=INK,
         ha="center",
         va="bottom",
         path_effects=[withStroke(linewidth=3, foreground="white")],
     )
-
-
-def _short(name: str) -> str:
-    """A name as a label, never taken for a formula, nor, from a leading underscore, for one that nobody is to see."""
-    name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-    name = name.replace("$", r"\$")
-    return f" {name}" if name.startswith("_") else name
