@@ -1,12 +1,12 @@
 """What a run has found, as the sections of its report see it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from precog.bench.result import Subject
 from precog.evaluate.paper.report import Section
+from precog.figures import Picture as Figure
 
 __all__ = ["Drawing", "Findings", "Written"]
 
@@ -34,11 +34,11 @@ class Drawing:
 
     Attributes:
         name: of its files, without suffix.
-        draw: writes the picture to a path, and its numbers beside it.
+        picture: its numbers.
     """
 
     name: str
-    draw: Callable[[Path], None]
+    picture: Figure
 
 
 @dataclass(frozen=True)

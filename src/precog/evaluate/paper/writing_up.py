@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from precog import figures
 from precog.bench.machine import Machine, git_commit, versions
 from precog.bench.result import finite
 from precog.evaluate.paper.findings import Findings, Written
@@ -54,7 +55,7 @@ def write_up(folder: Path, findings: Findings, made_with: Mapping[str, str]) -> 
     pictures = {}
     for drawing in (drawing for found in written for drawing in found.drawings):
         for suffix in (".png", ".svg"):
-            drawing.draw(paths.figures / f"{drawing.name}{suffix}")
+            figures.draw(drawing.picture, paths.figures / f"{drawing.name}{suffix}")
         pictures[drawing.name] = (paths.figures / f"{drawing.name}.svg").read_bytes()
     report = Report("PRECOG: the paper, run again", _summary(findings), made_with, [found.section for found in written])
     _write(paths.results, json.dumps(_results(findings, written), indent=1, ensure_ascii=False) + "\n")

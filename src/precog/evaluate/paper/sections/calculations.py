@@ -2,6 +2,7 @@
 
 from precog.evaluate.paper.findings import Findings, Written
 from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.sections.device import device_figures
 from precog.plan.claims import claims
 from precog.plan.inconsistency import inconsistencies
 
@@ -16,6 +17,7 @@ def calculations(findings: Findings) -> Written:
     for row in rows:
         why = row.why or ("Comes out." if row.agrees else "")
         order.setdefault(row.where, []).append(Compared(f"{row.where}: {row.what}", row.printed, row.ours, why))
+    pictures, drawings = device_figures()
     compared = [row for where in order.values() for row in where]
     return Written(
         Section(
@@ -28,7 +30,9 @@ def calculations(findings: Findings) -> Written:
                 "power of the paper's device are its own; what follows from them is a model in virtual time.",
             ),
             compared=compared,
-        )
+            pictures=pictures,
+        ),
+        tuple(drawings),
     )
 
 

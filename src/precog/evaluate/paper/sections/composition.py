@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import TOP_K
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import interval, percent, points
 
 __all__ = ["composition"]
@@ -39,8 +40,38 @@ def composition(findings: Findings) -> Written | None:
                 "follow the decay of the states (permute is the rule of PICASO, which needs no training; inconsistency "
                 "18)."
             ],
-        )
+            pictures=[
+                Picture(
+                    "table-7-several-states",
+                    "Table 7. F1 and recall by the number of states; dashed: the paper.",
+                    "F1 by number of states for every rule, and recall of any and of all supporting paragraphs.",
+                )
+            ],
+        ),
+        (Drawing("table-7-several-states", _picture(main)),),
     )
+
+
+def _picture(table: Mapping[str, Any]) -> figures.Picture:
+    places = sorted({row["k"] for row in table["rows"]})
+    [alone] = [row["f1"] for row in _rows(table, 1).values()]
+    by_rule: dict[str, list[tuple[int, float]]] = {}
+    for k in places[1:]:
+        for rule, row in _rows(table, k).items():
+            by_rule.setdefault(rule, [(1, alone)]).append((k, row["f1"]))
+    k_axis = figures.Axis("states, k", "", "log")
+    lines = [figures.Line(rule, [k for k, _ in curve], [f1 for _, f1 in curve]) for rule, curve in by_rule.items()]
+    printed = figures.Line(PAPER_RULE, list(TOP_K), [row.f1 for row in TOP_K.values()])
+    panels = [figures.Panel("answers", k_axis, figures.Axis("F1", "%", origin=True), lines, [printed])]
+    recall = table["recall"]
+    if recall["n"]:
+        found = [
+            figures.Line(name, places, [100 * recall[key][str(k)] for k in places])
+            for name, key in (("both found", "recall_all"), ("any found", "recall_any"))
+        ]
+        paper = figures.Line("both found", list(TOP_K), [100 * row.recall for row in TOP_K.values()])
+        panels.append(figures.Panel("retrieval", k_axis, figures.Axis("questions", "%", origin=True), found, [paper]))
+    return figures.Curves("Several states at once, HotpotQA", panels)
 
 
 def _settings(tables: Mapping[str, Any]) -> str:

@@ -1,10 +1,13 @@
 """Appendix B: how far back the model remembers."""
 
 import statistics
+from collections.abc import Mapping
+from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import MEMORY_TOKENS
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import percent, points
 
 __all__ = ["horizon"]
@@ -53,5 +56,25 @@ def horizon(findings: Findings) -> Written | None:
             compared=compared,
             grids=[Grid("influence on the logits, as a share of that at distance 1", columns, rows)],
             notes=notes,
-        )
+            pictures=[
+                Picture(
+                    "memory-horizon",
+                    "Influence of a fact on the logits by distance: median, and the band from 10 % to 90 %.",
+                    "Influence falls slowly with distance; the chunk length that is proposed is marked.",
+                )
+            ],
+        ),
+        (Drawing("memory-horizon", _picture(report)),),
     )
+
+
+def _picture(report: Mapping[str, Any]) -> figures.Picture:
+    rows = report["influence"]
+    xs = [row["distance"] for row in rows]
+    low, middle, high = ([row[key] for row in rows] for key in ("q10", "q50", "q90"))
+    line = figures.Line("influence, median", xs, middle, low, high)
+    told = figures.Line("facts told right", xs, [row["recall"] for row in rows])
+    proposed = report["proposed_chunk_tokens"]
+    chunk = figures.Level(f"proposed chunk: {proposed} tokens", x=proposed)
+    x, y = figures.Axis("distance in tokens", "", "log"), figures.Axis("share", origin=True)
+    return figures.Curves("Memory horizon", [figures.Panel("influence on the logits", x, y, [line, told], (), [chunk])])

@@ -1,7 +1,11 @@
 """Time to the first token, measured on the machine of the run; on the paper's device it is calculated."""
 
-from precog.evaluate.paper.findings import Findings, Written
-from precog.evaluate.paper.report import Compared, Grid, Section
+from collections.abc import Mapping
+from typing import Any
+
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import points, seconds
 
 __all__ = ["latency"]
@@ -71,5 +75,36 @@ def latency(findings: Findings) -> Written | None:
             "Time to the first token, measured (Table 2, Figure 3)",
             compared=compared,
             grids=[Grid("reading in context against injecting", columns, rows)],
-        )
+            pictures=[
+                Picture(
+                    "first-token-measured",
+                    f"Stages until the first token, measured on {machine}.",
+                    "Stages of injecting and of reading in context on a logarithmic axis of time.",
+                )
+            ],
+        ),
+        (Drawing("first-token-measured", _picture(values, row)),),
+    )
+
+
+def _picture(values: Mapping[str, Any], row: Mapping[str, Any]) -> figures.Picture:
+    parts = {title: values[name]["median_sec"] for name, title in _STAGES.items()}
+    question = values["ttft_inject"]["median_sec"] - sum(parts.values())
+    injected = [figures.Stage(title, sec) for title, sec in parts.items()]
+    finding = [stage for stage in injected if stage.name in (_STAGES["encode"], _STAGES["search"])]
+    reading = max(row["ttft_sec"] - values["ttft_none"]["median_sec"], 0.0)
+    tokens = f"read {row['context_tokens']:,} tokens"
+    return figures.Waterfall(
+        "Time to the first token, measured",
+        [
+            figures.Way("state injected", [*injected, figures.Stage("read the question", max(question, 0.0))]),
+            figures.Way(
+                "read in context",
+                [
+                    *finding,
+                    figures.Stage(tokens, reading),
+                    figures.Stage("read the question", values["ttft_none"]["median_sec"]),
+                ],
+            ),
+        ],
     )

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import DEPTH
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import interval, points, size
 
 __all__ = ["layers", "shares"]
@@ -37,12 +38,50 @@ def layers(findings: Findings) -> Written | None:
         *([] if pareto is None else [_pareto_grid(pareto)]),
         *([] if temperature is None else [_temperature_grid(temperature)]),
     ]
+    drawn = [
+        *([] if depth is None else [_depth_picture(depth)]),
+        *([] if pareto is None else [_pareto_picture(pareto)]),
+    ]
     return Written(
         Section(
             "Injection depth, bytes and temperature (Table 6, section 4.4)",
             compared=[] if depth is None else _compared(depth),
             grids=grids,
-        )
+            pictures=[picture for picture, _ in drawn],
+        ),
+        tuple(drawing for _, drawing in drawn),
+    )
+
+
+def _depth_picture(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
+    found = report["rows"]
+    bars = []
+    for share, name in shares(found["all"]["num_layers"]).items():
+        if name in found:
+            low, high = found[name]["f1_interval"]
+            bars.append(figures.Bar(share, found[name]["f1"], low, high, DEPTH[share].f1))
+    return (
+        Picture(
+            "table-6-depth",
+            "Table 6. F1 by the share of layers whose state is injected, with 95 % intervals; hollow: the paper.",
+            "F1 falls with every layer that is left out.",
+        ),
+        Drawing("table-6-depth", figures.BarsWithIntervals("Which layers are injected", "F1", "%", bars)),
+    )
+
+
+def _pareto_picture(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
+    points = [
+        figures.ParetoPoint(name, row["state_bytes"], row["f1"], row["codec"], row["layers"])
+        for name, row in report["rows"].items()
+    ]
+    return (
+        Picture(
+            "states-f1-by-bytes",
+            "F1 against the bytes of a state: codec by layers. Fewer bits cost less than fewer layers.",
+            "Points of codecs and layer subsets with the frontier of those that none beats.",
+        ),
+        Drawing("states-f1-by-bytes", figures.Pareto("Answers against bytes", "F1", "%", points)),
     )
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import CHUNK_LENGTH
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import interval, percent, points
 
 __all__ = ["lengths"]
@@ -38,8 +39,38 @@ def lengths(findings: Findings) -> Written | None:
                 *_compared("long documents", (long or {}).get("bins", {})),
             ],
             grids=grids,
-        )
+            pictures=[
+                Picture(
+                    "table-8-length",
+                    "Table 8. F1 by length: in context and from one state of the whole lie on each other, and fall "
+                    "together; dashed: the paper.",
+                    "F1 over tokens of the passage, in context, from one state, and from the best chunk.",
+                )
+            ],
+        ),
+        (Drawing("table-8-length", _picture(_measured(nq or {}), (long or {}).get("bins", {}))),),
     )
+
+
+_PLACES = {"<100": 70, "[100,300)": 180, "[300,600)": 430, "[600,1200)": 850, "[1200,2400)": 1700, ">=2400": 3000}
+"""Where the paper's bins are drawn, whose mean lengths it does not print."""
+
+
+def _picture(nq: Mapping[str, Any], long: Mapping[str, Any]) -> figures.Picture:
+    tokens, f1 = figures.Axis("tokens of the passage", "", "log"), figures.Axis("F1", "%", origin=True)
+    ways = {"in_context": "in context", "whole": "one state", "chunked": "best chunk"}
+    printed = [
+        figures.Line("in context", list(_PLACES.values()), [CHUNK_LENGTH[name].in_context for name in _PLACES]),
+        figures.Line("one state", list(_PLACES.values()), [CHUNK_LENGTH[name].inject for name in _PLACES]),
+    ]
+    panels = []
+    for title, bins, paper in (("Natural Questions", nq, printed), ("SQuAD articles", long, [])):
+        rows = [row for row in bins.values() if row is not None]
+        if rows:
+            xs = [row["mean_tokens"] for row in rows]
+            lines = [figures.Line(name, xs, [row[way]["f1"] for row in rows]) for way, name in ways.items()]
+            panels.append(figures.Panel(title, tokens, f1, lines, paper))
+    return figures.Curves("Length of what is read", panels)
 
 
 def _measured(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import MAIN
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import gap_verdict, interval, percent, points, seconds
 
 __all__ = ["main_result"]
@@ -18,6 +19,7 @@ _MODES = {
     "mask_only": "control: empty state, mask of the paragraph",
     "other": "control: state of another paragraph, mask of the right one",
 }
+_ALT = "F1 in every mode: injecting equals reading, three averaged states fall behind, controls far below."
 _RUNS = {
     "squad": "right paragraph given, read once",
     "squad-twice": "right paragraph given, read twice",
@@ -43,9 +45,20 @@ def main_result(findings: Findings) -> Written | None:
             ),
             compared=_compared(findings, report),
             grids=[_grid(name, run) for name, run in runs.items()],
+            pictures=[Picture("table-3-squad", "Table 3. F1 with 95 % intervals, the paper's beside.", _ALT)],
             notes=_notes(runs),
-        )
+        ),
+        (Drawing("table-3-squad", _picture(report)),),
     )
+
+
+def _picture(report: Mapping[str, Any]) -> figures.Picture:
+    bars = []
+    for mode, row in report["modes"].items():
+        printed, (low, high) = MAIN.get(mode), row["f1_interval"]
+        bars.append(figures.Bar(_MODES[mode], row["f1"], low, high, None if printed is None else printed.f1))
+    bars.append(figures.Bar("rule without a model", report["baseline"]["f1"]))
+    return figures.BarsWithIntervals("SQuAD v1.1 dev, right paragraph given", "F1", "%", bars)
 
 
 def _compared(findings: Findings, report: Mapping[str, Any]) -> list[Compared]:

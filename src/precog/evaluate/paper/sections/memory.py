@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
+import numpy as np
+
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import CLUSTERS, OTHERS
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import points, seconds
+from precog.plan.paper import PAPER
+from precog.plan.storage import state_bytes
 
 __all__ = ["memory"]
 
@@ -28,7 +33,50 @@ def memory(findings: Findings) -> Written | None:
         "language model; neither can be had, so here nothing but the sentence encoder's keys decides (k-means per "
         "domain), and the transcripts are NASA's.",
     )  # fmt: skip
-    return Written(Section("Memory: sub-clusters and session start (section 5, Table 10)", text, compared, grids))
+    drawn = [_pipeline(session), *([] if clusters is None else [_map(clusters)])]
+    title = "Memory: sub-clusters and session start (section 5, Table 10)"
+    section = Section(title, text, compared, grids, [picture for picture, _ in drawn])
+    return Written(section, tuple(drawing for _, drawing in drawn))
+
+
+def _pipeline(session: Mapping[str, Any] | None) -> tuple[Picture, Drawing]:
+    memory, state = PAPER.memory, state_bytes(PAPER.model)
+    chunk = PAPER.edge.chunk_tokens
+    drawn = figures.MemoryPipeline(
+        "Structured memory",
+        [*CLUSTERS],
+        ["family", "work", "others"],
+        [
+            figures.Dial(f"K = {chunk}", "every state", chunk * state),
+            figures.Dial(f"K = {chunk // 8}", "every eighth", chunk // 8 * state),
+            figures.Dial("K = 1", "semantic", state),
+        ],
+        chunk_tokens=chunk,
+        state_bytes=state,
+        alpha=memory.decay,
+        start_sec=None if session is None else session["values"]["many_start"]["median_sec"],
+    )
+    caption = (
+        "Figure 7. From utterances to the start of a session; bytes of the paper's model, the start as measured here."
+    )
+    alt = "Utterances become chunks with headers, states along them, a domain, a sub-cluster, a semantic state."
+    return Picture("figure-7-memory", caption, alt), Drawing("figure-7-memory", drawn)
+
+
+def _map(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
+    found = report["map"]
+    panel = figures.MapPanel(
+        found["title"],
+        np.array(found["points"], dtype=np.float32).reshape(-1, 2),
+        tuple(found["labels"]),
+        {name: tuple(rows) for name, rows in found["emergent"].items()},
+        found["note"],
+    )
+    drawn = figures.MemoryMap.of([panel], f"{report['held_out']}, routed to sub-clusters of other conversations")
+    caption = "Figure 8. The spatial domain, laid out by t-SNE; distances on it are not those between keys."
+    return Picture("figure-8-map", caption, "Points coloured by sub-cluster, groups that emerge ringed."), Drawing(
+        "figure-8-map", drawn
+    )
 
 
 def _listed(missions: Mapping[str, int]) -> str:

@@ -1,10 +1,11 @@
 """Theorem 1 and Proposition 1 in numbers, and where the identity stops."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from precog.evaluate.paper.findings import Findings, Written
-from precog.evaluate.paper.report import Compared, Grid, Section
+from precog import figures
+from precog.evaluate.paper.findings import Drawing, Findings, Written
+from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import percent
 
 __all__ = ["theorem"]
@@ -40,8 +41,34 @@ def theorem(findings: Findings) -> Written | None:
                 _storages(parts["exactness"]["rows"]),
                 *(_bounds(title, parts[key]) for key, title in _PARTS.items()),
             ],
+            pictures=[
+                Picture(
+                    "theorem-1-errors",
+                    "Error of the state while the question is read, the worst layer and the worst text: ‖Δh‖∞ / ‖h‖∞ "
+                    "after the state was stored at the boundary.",
+                    "Errors by number of question tokens for four precisions: flat or falling, none grows.",
+                )
+            ],
             notes=[f"{title[0].upper()}{title[1:]}: {parts[key]['meaning']}." for key, title in _PARTS.items()],
+        ),
+        (Drawing("theorem-1-errors", _picture(report["curves"])),),
+    )
+
+
+def _picture(curves: Sequence[Mapping[str, Any]]) -> figures.Picture:
+    own = [curve for curve in curves if curve["model"] == "given"]
+    precisions = [
+        figures.StoredPrecision(
+            curve["stored"].upper(),
+            curve["worst"],
+            [2.0**-10] * len(curve["worst"]) if curve["stored"] == "fp16" else None,
+            [layer[-1] for layer in curve["layers"]],
         )
+        for curve in own
+    ]
+    layers = list(range(1, len(own[0]["layers"]) + 1))
+    return figures.ErrorGrowth(
+        "A state stored at the boundary, while a question is read", own[0]["tokens"], precisions, layers, "states"
     )
 
 
