@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from precog.backbones.tenns.checkpoint import save_model
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.errors import InputError, PrecogError, UsageError
-from precog.evaluate.paper.apparatus import Choice
+from precog.evaluate.paper.apparatus import Apparatus, Choice
 from precog.evaluate.paper.data_files import find_data
 from precog.evaluate.paper.job import Job, share
 from precog.evaluate.paper.programme import PROGRAMME, QUICK
 from precog.evaluate.paper.run import Wanted, reproduce_paper
+from precog.evaluate.theorem import TheoremSettings
 from precog.text.tokenizer import load_mistral_tokenizer
 
 ROWS = [
@@ -96,6 +98,17 @@ def test_a_process_that_ends_early_is_told_and_the_others_are_stopped(tmp_path: 
     job = Job(tmp_path, ("squad",), Choice(model), find_data(data, ["squad"]), QUICK, "code", processes=2)
     with pytest.raises(PrecogError, match="ended early"):
         share(job, ["no such experiment"], lambda: None)
+
+
+@pytest.mark.slow
+def test_an_experiment_may_start_processes_of_its_own(tmp_path: Path, data: Path, model: str) -> None:
+    small = TheoremSettings(texts=1, chunk_tokens=8, question_tokens=8)
+    job = Job(
+        tmp_path, ("theorem",), Choice(model), find_data(data, []), replace(QUICK, theorem=small), "code", processes=2
+    )
+    share(job, ["theorem"], lambda: None)
+    experiment, records = job.build(Apparatus(job.choice, job.data, tmp_path), "theorem")
+    assert len(records.read()) == len(experiment)
 
 
 def test_an_error_of_a_process_is_the_error_of_the_run(tmp_path: Path, data: Path) -> None:

@@ -6,6 +6,7 @@ its own, so that nothing is shared but a folder, and a run that was killed has l
 
 import json
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +97,12 @@ def _progress(built: Mapping[str, tuple[Experiment, Records]], total: int) -> tu
 
 
 def _measure(
-    experiment: Experiment, records: Records, told: Callable[[], None] = lambda: None, share: tuple[int, int] = (0, 1)
+    experiment: Experiment,
+    records: Records,
+    told: Callable[[], None] = lambda: None,
+    *,
+    share: tuple[int, int] = (0, 1),
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
     """Measure what is missing of an experiment: of the items that number ``share[0]`` of ``share[1]`` is dealt."""
     done = records.read()
@@ -107,6 +113,8 @@ def _measure(
     last_told = time.monotonic()
     with records.write(_origin(experiment, share[1])) as file:
         for number in mine:
+            if not is_wanted():
+                return
             file.add(number, experiment.measure(number))
             if time.monotonic() - last_told > POLL_SEC:
                 told()
@@ -135,7 +143,7 @@ def share(job: Job, names: Sequence[str], told: Callable[[], None]) -> None:
     try:
         for number in range(job.processes):
             ours, theirs = context.Pipe(duplex=False)
-            process: BaseProcess = context.Process(target=_work, args=(job, tuple(names), number, theirs), daemon=True)
+            process: BaseProcess = context.Process(target=_work, args=(job, tuple(names), number, theirs))
             process.start()
             theirs.close()
             running.append((process, ours))
@@ -180,12 +188,14 @@ def _work(job: Job, names: Sequence[str], number: int, told: Connection) -> None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process is interrupted, and ends the others
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(job.choice.threads or 1)
+    first = os.getppid()  # it may be killed: then nobody waits for more
     apparatus = Apparatus(job.choice, job.data, job.folder)
     try:
         for place, name in enumerate(names):
             experiment, records = job.build(apparatus, name)
             # experiments of one item are not all dealt to the first process
-            _measure(experiment, records, share=((number + place) % job.processes, job.processes))
+            mine = ((number + place) % job.processes, job.processes)
+            _measure(experiment, records, share=mine, is_wanted=lambda: os.getppid() == first)
     except PrecogError as error:
         parts = {key: value for key, value in error.to_json().items() if key != "code"}
         told.send_bytes(json.dumps({**parts, "kind": type(error).__name__}).encode())

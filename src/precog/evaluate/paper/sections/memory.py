@@ -10,6 +10,7 @@ from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import CLUSTERS, OTHERS
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import points, seconds
+from precog.memory.domains import read_seeds
 from precog.plan.paper import PAPER
 from precog.plan.storage import state_bytes
 
@@ -45,7 +46,7 @@ def _pipeline(session: Mapping[str, Any] | None) -> tuple[Picture, Drawing]:
     drawn = figures.MemoryPipeline(
         "Structured memory",
         [*CLUSTERS],
-        ["family", "work", "others"],
+        [*(seed.name for seed in read_seeds() if seed.domain == next(iter(CLUSTERS)))][:3],
         [
             figures.Dial(f"K = {chunk}", "every state", chunk * state),
             figures.Dial(f"K = {chunk // 8}", "every eighth", chunk // 8 * state),
