@@ -12,7 +12,7 @@ from precog.cli.output import human_seconds, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
 from precog.evaluate.paper.apparatus import Choice
-from precog.evaluate.paper.programme import PROGRAMME
+from precog.evaluate.paper.programme import FULL, PROGRAMME, QUICK
 from precog.evaluate.paper.run import Wanted, reproduce_paper
 
 MOST_BY_ITSELF = 8
@@ -47,7 +47,7 @@ def reproduce(
     wanted = Wanted(
         folder=expanded(folder),
         data=None if data is None else expanded(data),
-        quick=quick,
+        sizes=QUICK if quick else FULL,
         names=[] if only is None else [name.strip() for name in only.split(",")],
         processes=processes or min(_cores(), MOST_BY_ITSELF),
         choice=Choice(settings.model, settings.device, settings.threads, settings.dtype, settings.encoder, seed),

@@ -14,7 +14,7 @@ from precog.errors import InputError, PrecogError, UsageError
 from precog.evaluate.paper.apparatus import Apparatus, Choice
 from precog.evaluate.paper.data_files import find_data
 from precog.evaluate.paper.job import Job, share
-from precog.evaluate.paper.programme import PROGRAMME, QUICK
+from precog.evaluate.paper.programme import FULL, PROGRAMME, QUICK
 from precog.evaluate.paper.run import Wanted, reproduce_paper
 from precog.evaluate.theorem import TheoremSettings
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -48,7 +48,7 @@ def data(tmp_path_factory) -> Path:
 
 
 def wanted(folder: Path, data: Path | None, model: str, names=("squad",), *, processes=1, quick=True) -> Wanted:
-    return Wanted(folder, data, quick, list(names), processes, Choice(model))
+    return Wanted(folder, data, QUICK if quick else FULL, list(names), processes, Choice(model))
 
 
 def figures_of(path: Path) -> dict[str, object]:

@@ -14,7 +14,7 @@ from precog.evaluate.paper.apparatus import Apparatus, Choice
 from precog.evaluate.paper.data_files import DATA_SETS, find_data
 from precog.evaluate.paper.findings import Findings
 from precog.evaluate.paper.job import Job, OnItems, measure_all
-from precog.evaluate.paper.programme import FULL, PROGRAMME, QUICK
+from precog.evaluate.paper.programme import PROGRAMME, Sizes
 from precog.evaluate.paper.records import Records, code_digest
 from precog.evaluate.paper.writing_up import Paths, write_up
 from precog.writing import marked_kinds
@@ -31,7 +31,7 @@ class Wanted:
     Attributes:
         folder: of the run, made if it is not there.
         data: folder of the data sets; None for the shipped samples, which only a quick run takes.
-        quick: few questions.
+        sizes: how much is measured.
         names: experiments, in any order; all when empty.
         processes: that share the work.
         choice: model, encoder and seed.
@@ -39,7 +39,7 @@ class Wanted:
 
     folder: Path
     data: Path | None
-    quick: bool
+    sizes: Sizes
     names: Sequence[str]
     processes: int
     choice: Choice
@@ -58,7 +58,7 @@ def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what
         StorageError: the folder cannot be written.
     """
     names = _names(wanted)
-    if wanted.data is None and not wanted.quick:
+    if wanted.data is None and not wanted.sizes.quick:
         titles = "; ".join(f"{entry.title} ({entry.names[0]})" for entry in DATA_SETS.values())
         hint = "name their folder; or --quick with the samples that are shipped"
         raise UsageError("--data is missing: the whole run needs the data sets", expected=titles, hint=hint)
@@ -74,8 +74,7 @@ def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what
     records.mkdir(exist_ok=True)
     figures.check_target(wanted.folder / "figure.svg")
     apparatus = Apparatus(wanted.choice, data, records)
-    sizes = QUICK if wanted.quick else FULL
-    job = Job(records, names, wanted.choice, data, sizes, code_digest(), wanted.processes)
+    job = Job(records, names, wanted.choice, data, wanted.sizes, code_digest(), wanted.processes)
     subject = subject_of(apparatus.backbone())
     reports: dict[str, Mapping[str, Any]] = {}
     origins: dict[str, Mapping[str, Any]] = {}
@@ -84,7 +83,7 @@ def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what
         found = kept.read()
         reports[name] = experiment.report([found[number] for number in range(len(experiment))])
         origins[name] = kept.origins()[0]
-    findings = Findings(reports, subject, wanted.quick, origins)
+    findings = Findings(reports, subject, wanted.sizes.quick, origins)
     return write_up(wanted.folder, findings, _made_with(wanted, findings, data.shipped))
 
 
@@ -117,9 +116,9 @@ def _made_with(wanted: Wanted, findings: Findings, shipped: bool) -> dict[str, s
     return {
         "model": f"{subject.name}: {subject.parameters:,} parameters, {subject.dtype}",
         "data": "samples shipped with the package" if shipped else "the data sets, as far as the tables say",
-        "size": "quick" if wanted.quick else "full",
+        "size": "quick" if wanted.sizes.quick else "full",
         "measured on": "; ".join(sorted(measured)) or "nothing was measured",
         "written on": f"{machine.cpu}, {machine.cores} cores, {machine.system}, commit {str(git_commit())[:12]}",
-        "command": f"precog reproduce --out DIR{' --quick' if wanted.quick else ''}"
+        "command": f"precog reproduce --out DIR{' --quick' if wanted.sizes.quick else ''}"
         f"{'' if shipped else ' --data FOLDER'}",
     }
