@@ -128,9 +128,7 @@ def test_a_disk_that_refuses_is_one_line_and_nothing_is_left(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_takes_a_part_of_a_piece_is_given_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_takes_a_part_of_a_piece_is_given_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     write = os.write
 
