@@ -74,6 +74,25 @@ def test_where_injecting_does_not_pay(run: Run) -> None:
     assert "no question pays for it" in told
 
 
+def test_what_is_slower_is_not_called_so_much_sooner(run: Run) -> None:
+    told = run("edge", "--prefill-tok-per-s", 1e9, "--state-bytes", 10**9).out
+    assert "× more than reading adds" in told
+    assert "× later than in context" in told
+    assert "sooner than in context" not in told
+    assert "sooner than in context" in run("edge").out
+
+
+def test_the_slowest_and_the_largest_stay_numbers(run: Run) -> None:
+    slow = ("--tok-per-s", "1e-6", "--flash-gb-per-s", "1e-15", "--watts", "1e6", "--flash-latency-us", "3.6e9")
+    large = ("--chunk", 10**9, "--chunks", 10**12, "--top-k", 10**6, "--state-bytes", 10**15, "--answer", 10**9)
+    found = run("edge", *slow, *large, "--json").json
+    assert all(row[key] is not None for row in found["ways"] for key in ("ttft_sec", "total_sec", "joules"))
+    told = run("edge", *slow, *large).out
+    assert "years" in told
+    assert not {"inf", "nan"} & set(told.replace("×", " ").split())
+    assert "…" not in told  # no digits are cut off
+
+
 def test_the_states_of_a_model(model: Path, run: Run) -> None:
     found = run("edge", "--model", model, "--codec", "int8", "--json").json
     whole = run("edge", "--model", model, "--json").json
@@ -103,7 +122,7 @@ def test_this_machine_as_measured(model: Path, tmp_path: Path, run: Run, monkeyp
     assert "measuring the disk" in ended.err
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1e300"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "1e300", "1e-300", "5e-324"])
 @pytest.mark.parametrize("flag", ["--tok-per-s", "--prefill-tok-per-s", "--watts", "--flash-gb-per-s"])
 def test_what_no_device_is(flag: str, value: str, run: Run) -> None:
     ended = run("edge", flag, value)
@@ -130,6 +149,8 @@ def test_what_no_device_is(flag: str, value: str, run: Run) -> None:
         (["--codec", "int8"], 2, "--codec is about a model, and there is none"),
         (["--threads", "2"], 2, "--threads is about a model, and there is none"),
         (["--encoder", "x"], 2, "--encoder is only measured"),
+        (["--folder", "."], 2, "--folder is only measured"),
+        (["--measure", "--device-preset", "ufs4"], 2, "--device-preset and --measure both say which device it is"),
         (["--model", "x", "--state-bytes", "5"], 2, "both say how large a state is"),
         (["--model", "nowhere"], 1, "no such model"),
         (["--model", "x", "--codec", "zip"], 2, "zip"),

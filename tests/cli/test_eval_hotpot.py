@@ -44,6 +44,8 @@ def test_rules_in_json_and_in_a_table(run: Run, model: Path, data: Path) -> None
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
+        (["--rules", ""], 2, "--rules names no rule"),
+        (["--rules", " ,"], 2, "--rules names no rule"),
         (["--rules", "soup"], 2, "--compose: no such rule; given: soup"),
         (["--top-k", "1,x"], 2, "--top-k is a list of whole numbers above 0; given: 1,x"),
         (["--top-k", "3,1"], 2, "--top-k are rising numbers"),

@@ -128,6 +128,29 @@ def test_a_disk_that_refuses_is_one_line_and_nothing_is_left(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_disk_that_takes_a_part_of_a_piece_is_given_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    write = os.write
+
+    def reluctant(descriptor: int, data: memoryview) -> int:
+        return write(descriptor, data[: max(1, len(data) // 2 + 1)])
+
+    def synced(descriptor: int) -> None:
+        sizes.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "write", reluctant)
+    monkeypatch.setattr(os, "fsync", synced)
+    measure_disk(tmp_path, LARGE)
+    assert sizes == [LARGE]
+
+
+def test_not_even_a_killed_process_leaves_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[list[Path]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: names.append(list(tmp_path.iterdir())))
+    measure_disk(tmp_path, LARGE)
+    assert names == [[]]
+
+
 @pytest.mark.parametrize(
     ("is_cold", "told"), [(True, "read from the disk"), (False, "kept in memory"), (None, "is not counted here")]
 )

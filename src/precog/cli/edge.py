@@ -47,14 +47,22 @@ def edge(
         typer.Option(metavar="N", help="Microseconds until a read's first byte.  \\[default: 0]", show_default=False),
     ] = None,
     device_preset: Annotated[
-        str, typer.Option(metavar="|".join(PRESETS), help="A known device; the flags above change it.")
-    ] = PRESETS[0],
+        str | None,
+        typer.Option(
+            metavar="|".join(PRESETS),
+            help=f"A known device; the flags above change it.  \\[default: {PRESETS[0]}]",
+            show_default=False,
+        ),
+    ] = None,
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure this machine and model instead; flags still win.")
     ] = False,
     folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="A folder on the disk that --measure reads from.")
-    ] = Path(),
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder on the disk that --measure reads from.  \\[default: .]", show_default=False
+        ),
+    ] = None,
     chunk: Annotated[int, typer.Option(metavar="N", help="Tokens of a chunk.")] = _ASKED.chunk_tokens,
     query: Annotated[int, typer.Option(metavar="N", help="Tokens of a question, template included.")] = (
         _ASKED.query_tokens
@@ -85,16 +93,18 @@ def edge(
     Nothing is run, unless --measure is given: the device is what its numbers say. Injection overhead, what finding and
     injecting add to a question, and TTFT, all the time until its first token, are always both told.
     """
-    _check_use(measure, model, state_bytes, {"--codec": codec, "--device": device, "--threads": threads}, encoder)
+    _check_use(measure, model, state_bytes, {"--codec": codec, "--device": device, "--threads": threads})
+    _check_measuring(measure, {"--encoder": encoder, "--folder": folder}, device_preset)
     # sizes and flags are refused before anything is loaded or measured
     question = Question(chunk, query, answer, top_k, _ASKED.state_bytes if state_bytes is None else state_bytes)
-    described = device_named(device_preset)
+    described = device_named(device_preset or PRESETS[0])
     flags = _Flags(tok_per_s, prefill_tok_per_s, watts, flash_gb_per_s, flash_latency_us)
     found = purchase(flags.on(described), question, chunks)
     notes: tuple[str, ...] = ()
     if measure or model is not None:
         given = {"model": model, "device": device, "threads": threads, "encoder": encoder}
-        described, size, notes = _open(described, given, codec or "fp16", measure=measure, found=found, folder=folder)
+        place = Path() if folder is None else folder
+        described, size, notes = _open(described, given, codec or "fp16", measure=measure, found=found, folder=place)
         question = replace(question, state_bytes=size if state_bytes is None else state_bytes)
         found = purchase(flags.on(described), question, chunks)
     if as_json:
@@ -104,9 +114,7 @@ def edge(
     return 0
 
 
-def _check_use(
-    measure: bool, model: str | None, state_bytes: int | None, of_models: Mapping[str, object], encoder: str | None
-) -> None:
+def _check_use(measure: bool, model: str | None, state_bytes: int | None, of_models: Mapping[str, object]) -> None:
     """Refuses options that would not be looked at."""
     if model is not None and state_bytes is not None and not measure:
         raise UsageError("--state-bytes and --model both say how large a state is", hint="leave one of them out")
@@ -114,8 +122,15 @@ def _check_use(
         for option, value in of_models.items():
             if value is not None:
                 raise UsageError(f"{option} is about a model, and there is none", hint="give --model or --measure")
-    if encoder is not None and not measure:
-        raise UsageError("--encoder is only measured", hint="give --measure")
+
+
+def _check_measuring(measure: bool, measured: Mapping[str, object], preset: str | None) -> None:
+    """Refuses what only a measurement looks at, and what a measurement does not."""
+    if measure and preset is not None:
+        raise UsageError("--device-preset and --measure both say which device it is", hint="leave one of them out")
+    for option, value in measured.items():
+        if value is not None and not measure:
+            raise UsageError(f"{option} is only measured", hint="give --measure")
 
 
 @dataclass(frozen=True)
@@ -222,10 +237,10 @@ def _print(found: Purchase, notes: tuple[str, ...]) -> None:
 def _print_gains(found: Purchase) -> None:
     inject, reading = found.of("inject"), found.of("in-context")
     overhead = inject.added_sec
-    faster = f", {_times(reading.added_sec / overhead)} less than reading adds" if overhead else ""
+    faster = f", {_times(reading.added_sec / overhead, 'less', 'more')} than reading adds" if overhead else ""
     out.print(f"injection overhead {human_seconds(overhead)}{faster}")
     ratio = reading.first_token_sec / inject.first_token_sec
-    out.print(f"TTFT {human_seconds(inject.first_token_sec)}, {_times(ratio)} sooner than in context")
+    out.print(f"TTFT {human_seconds(inject.first_token_sec)}, {_times(ratio, 'sooner', 'later')} than in context")
     least = found.break_even_tokens
     out.print(f"injecting is sooner than reading for chunks of {counted(least, 'token')} or more")
     spent = "" if found.device.watts is None else f" and {_energy(found.device.joules(found.encode_sec))}"
@@ -246,10 +261,10 @@ def _energy(joules: float | None) -> str:
     return f"{_figure(1e3 * joules)} mJ"
 
 
-def _times(ratio: float) -> str:
-    return f"{_figure(ratio)}×"
+def _times(ratio: float, above: str, below: str) -> str:
+    return f"{_figure(ratio)}× {above}" if ratio >= 1 else f"{_figure(1 / ratio)}× {below}"
 
 
 def _figure(value: float) -> str:
-    """Three digits at least, and no powers of ten."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    """Three digits at least, and no powers of ten of what people can read without them."""
+    return f"{value:,.0f}" if 100 <= value < 1e12 else f"{value:.3g}"

@@ -50,6 +50,8 @@ def hotpot(
     if setting not in (OFFICIAL, REBUILT, "all"):
         raise UsageError("--setting: no such choice", given=setting, expected=f"{OFFICIAL}, {REBUILT} or all")
     named = () if rules is None else words(rules)
+    if rules is not None and not named:
+        raise UsageError("--rules names no rule", given=rules, hint="leave it out for the usual ones")
     chosen = HotpotSettings(whole_numbers("--top-k", top_k), named, free, codec, seed)
     everything = read_hotpot(data)
     kept = [question for question in everything if setting in (question.setting, "all")]

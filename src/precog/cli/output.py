@@ -40,14 +40,15 @@ def human_bytes(num_bytes: int | float) -> str:
     if num_bytes < 1000:
         return f"{num_bytes:.0f} B"
     count = float(num_bytes)
-    for unit in ("kB", "MB", "GB"):
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
         count /= 1000
         if count < 1000:
             return f"{count:.1f} {unit}"
-    return f"{count / 1000:.1f} TB"
+    return f"{count / 1000:.1f} EB" if count < 1e6 else f"{count / 1000:.1e} EB"
 
 
-_LONG = (("days", 86400), ("hours", 3600), ("minutes", 60))
+_LONG = (("years", 31_557_600), ("days", 86400), ("hours", 3600), ("minutes", 60))
+_UNREADABLE = 1e6  # years: more digits are none to people
 
 
 def human_seconds(count: float) -> str:
@@ -57,4 +58,4 @@ def human_seconds(count: float) -> str:
     if count < 600:
         return f"{count * 1e3:.1f} ms" if count < 1 else f"{count:.2f} s"
     unit, size = next((unit, size) for unit, size in _LONG if count >= 2 * size)
-    return f"{count / size:,.1f} {unit}"
+    return f"{count / size:,.1f} {unit}" if count / size < _UNREADABLE else f"{count / size:.1e} {unit}"

@@ -11,7 +11,7 @@ from precog.plan.latency import load_sec, prefill_sec, state_tok_per_sec, weight
 from precog.plan.paper import PAPER, Paper, Platform
 from precog.plan.storage import state_bytes
 
-MOST = 1e15  # of anything a second; above it a number is a slip
+LEAST, MOST = 1e-6, 1e15  # of anything a second, and of watts; beyond them a number is a slip, and sums overflow
 LONGEST_SEC = 3600.0
 MOST_WATTS = 1e6
 
@@ -41,7 +41,7 @@ class EdgeDevice:
         tokenize_sec: the question.
 
     Raises:
-        UsageError: a number that no device has: not finite, not above 0 (a time may be 0), or absurdly large.
+        UsageError: a number that no device has: not finite, absurdly small (a time may be 0), or absurdly large.
     """
 
     name: str
@@ -62,14 +62,14 @@ class EdgeDevice:
                 continue
             is_time = not item.name.endswith("per_sec") and item.name != "watts"
             most = LONGEST_SEC if is_time else MOST_WATTS if item.name == "watts" else MOST
-            if not (math.isfinite(value) and value <= most and (value >= 0 if is_time else value > 0)):
+            least = 0.0 if is_time else LEAST
+            if not (math.isfinite(value) and least <= value <= most):
                 option = _OPTIONS.get(item.name, item.name)
-                least = "at least 0" if is_time else "above 0"
-                given, scale = value, {"--flash-gb-per-s": 1e-9, "--flash-latency-us": 1e6}.get(option, 1.0)
+                scale = {"--flash-gb-per-s": 1e-9, "--flash-latency-us": 1e6}.get(option, 1.0)
                 raise UsageError(
                     f"{option} is out of range",
-                    given=f"{given * scale:g}",
-                    expected=f"{least}, at most {most * scale:g}",
+                    given=f"{value * scale:g}",
+                    expected=f"at least {least * scale:g}, at most {most * scale:g}",
                 )
 
     def prefill_sec(self, tokens: int) -> float:

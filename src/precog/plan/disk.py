@@ -32,7 +32,9 @@ class DiskSpeed:
 
 
 def measure_disk(folder: Path, num_bytes: int = FILE_BYTES, counters: Path = IO_COUNTERS) -> DiskSpeed:
-    """Measure the disk that a folder lies on; the file is gone afterwards.
+    """Measure the disk that a folder lies on.
+
+    The file has no name while it is written and read: nothing can leave it behind, not even a process that is killed.
 
     Args:
         folder: where the temporary file is made.
@@ -44,8 +46,7 @@ def measure_disk(folder: Path, num_bytes: int = FILE_BYTES, counters: Path = IO_
     """
     path = folder / f".precog-speed-{secrets.token_hex(8)}"
     try:
-        _fill(path, num_bytes)
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = _unnamed(path, num_bytes)
         try:
             before = _read_from_disks(counters)
             _forget(descriptor)
@@ -57,21 +58,34 @@ def measure_disk(folder: Path, num_bytes: int = FILE_BYTES, counters: Path = IO_
             os.close(descriptor)
     except OSError as error:
         raise StorageError("the disk cannot be measured", given=folder, hint=error.strerror) from error
-    finally:
-        path.unlink(missing_ok=True)
     is_cold = None if before is None or after is None else after - before >= _COLD_SHARE * num_bytes
     return DiskSpeed(ReadSpeed(max(small - SMALL / large, 0.0), large), is_cold)
 
 
-def _fill(path: Path, num_bytes: int) -> None:
-    piece = secrets.token_bytes(LARGE)  # a disk may not keep zeros at all
-    descriptor = open_new(path)
+def _unnamed(path: Path, num_bytes: int) -> int:
+    """A descriptor to read random bytes from, of a file that has lost its name."""
+    writing = open_new(path)
     try:
-        for start in range(0, num_bytes, LARGE):
-            os.write(descriptor, piece[: min(LARGE, num_bytes - start)])
-        os.fsync(descriptor)
+        try:
+            reading = os.open(path, os.O_RDONLY)
+        finally:
+            path.unlink()
+        try:
+            _fill(writing, num_bytes)
+        except BaseException:
+            os.close(reading)
+            raise
     finally:
-        os.close(descriptor)
+        os.close(writing)
+    return reading
+
+
+def _fill(descriptor: int, num_bytes: int) -> None:
+    piece = memoryview(secrets.token_bytes(LARGE))  # a disk may not keep zeros at all
+    left = num_bytes
+    while left:  # a disk that is nearly full takes a part of a piece, and refuses the rest
+        left -= os.write(descriptor, piece[: min(LARGE, left)])
+    os.fsync(descriptor)
 
 
 def _forget(descriptor: int) -> None:
