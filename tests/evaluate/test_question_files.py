@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from precog.errors import InputError
 from precog.evaluate.hotpot_data import OFFICIAL, REBUILT, HotpotParagraph, HotpotQuestion, read_hotpot
 from precog.evaluate.natural_questions_data import read_natural_questions
-from precog.evaluate.squad_data import Question
+from precog.evaluate.squad_data import Question, read_questions
 
 OFFICIAL_ROW = {
     "_id": "h1",
@@ -181,3 +182,61 @@ def test_damage_is_one_line(tmp_path: Path, content: bytes, said: str) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="cannot be read"):
         read_hotpot(tmp_path / "absent.json")
+
+
+READERS = {"squad": read_questions, "hotpot": read_hotpot, "nq": read_natural_questions}
+LINES = {
+    "squad": {
+        "id": "s1",
+        "title": "Mill",
+        "context": "It stands on the Ouse.",
+        "question": "Where?",
+        "answers": ["Ouse"],
+    },
+    "hotpot": LINE_ROW,
+    "nq": NQ_ROW,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_half_a_character_is_refused_wherever_it_stands(name, tmp_path):
+    path = tmp_path / "q.jsonl"
+    for field, value in LINES[name].items():
+        if isinstance(value, str):
+            path.write_text(json.dumps(LINES[name]) + "\n" + json.dumps({**LINES[name], field: "a\ud800"}) + "\n")
+            with pytest.raises(InputError, match="line 2 holds half of a surrogate pair"):
+                READERS[name](path)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_pipes_and_devices_are_refused_at_once(name, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/null")):
+        with pytest.raises(InputError, match="is a pipe or a device"):
+            READERS[name](path)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_follows_a_list_is_not_lost(name, tmp_path):
+    path = tmp_path / "q.json"
+    path.write_text(json.dumps([LINES[name]]) + "\n" + json.dumps([LINES[name]]))
+    with pytest.raises(InputError, match="line 2 goes on after the list's end"):
+        READERS[name](path)
+    path.write_text(json.dumps([LINES[name]]) + " \n\n")
+    assert len(READERS[name](path)) == 1
+
+
+def test_what_follows_the_object_of_squad_is_not_lost(tmp_path):
+    asked = {"id": "a", "question": "Who?", "answers": [{"text": "Ada"}]}
+    whole = {"data": [{"title": "t", "paragraphs": [{"context": "Ada built it.", "qas": [asked]}]}]}
+    path = tmp_path / "q.json"
+    path.write_text(json.dumps(whole) + "\n" + json.dumps(whole))
+    with pytest.raises(InputError, match="this is not a SQuAD"):
+        read_questions(path)
+
+
+def test_an_id_that_stands_twice_is_named(tmp_path):
+    path = tmp_path / "q.jsonl"
+    path.write_text(2 * (json.dumps(LINES["squad"]) + "\n"))
+    with pytest.raises(InputError, match="repeats an id; given: s1, 2 times"):
+        read_questions(path)

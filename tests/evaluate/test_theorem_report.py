@@ -3,12 +3,15 @@
 import copy
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from precog.backbones.registry import load_backbone
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import build
 from precog.backbones.tiny import make_tiny
 from precog.errors import InputError, UsageError
 from precog.evaluate.experiment import Experiment, run
@@ -201,3 +204,33 @@ def test_a_run_is_its_items(experiment, records, report, monkeypatch):
     monkeypatch.setattr(experiment, "measure", records.__getitem__)  # measuring again gives the same
     assert run(experiment, lambda done, total: seen.append((done, total))) == report
     assert seen == [(i + 1, len(experiment)) for i in range(len(experiment))]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("most", [True, False])
+def test_no_number_is_no_proof_of_a_failure_either(value, most):
+    assert not Bound("any", "given", value, 1e-4, most=most).holds
+
+
+def test_what_is_no_number_is_not_lost_among_the_smallest(experiment, records):
+    for part_name, where in (("sufficiency", ("transplant",)), ("convolution", ("carried", "cuts", 0, "error"))):
+        changed = copy.deepcopy(records)
+        record = next(record for record in changed if record["part"] == part_name)
+        *way, last = (*where, 0) if part_name == "sufficiency" else where
+        for key in way:
+            record = record[key]
+        record[last] = float("inf")
+        assert experiment.report(changed)["parts"][part_name]["holds"] is False
+
+
+def test_a_convolution_of_one_tap_has_no_tail_to_lose():
+    model = build(replace(TennsConfig.preset("tiny-outer"), kernel=1), 0)
+    found = Theorem(TennsBackbone.wrap(model, load_mistral_tokenizer(), name="one tap"), settings=SETTINGS)
+    number = found.items.index(("convolution", "given"))
+    made = found.report([found.measure(i) for i in range(len(found))])
+    assert found.measure(number)["taps"] == 1
+    names = {bound["name"] for bound in made["parts"]["convolution"]["bounds"] if bound["model"] == "given"}
+    assert names == {
+        "carried, with the tail: max |Δlogit|",
+        "segment, at the boundary, no tail: max |Δlogit|",
+    }

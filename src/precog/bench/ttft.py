@@ -121,7 +121,7 @@ def bench_ttft(
                 settings.lengths, best_pass, repeats=settings.long_repeats, warm_up=min(1, settings.warm_up)
             )
     ceilings = measure_ceilings(backbone.device, backbone.encoding_dtype, quick=quick)
-    values, ratios = figures(settings, short, long, statistics.mean(map(len, asking.segments)))
+    values, ratios = figures(settings, short, long, statistics.fmean(map(len, asking.segments)))
     values |= {"mask": mask, "in_context_pass_tokens": best_pass, "num_chunks": settings.num_chunks}
     return Result(
         name="ttft",

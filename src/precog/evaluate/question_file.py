@@ -6,6 +6,7 @@ official file of Natural Questions is larger than most memories.
 
 import gzip
 import json
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -166,18 +167,22 @@ def whole_file(path: Path, kind: str) -> Row | None:
         first = next((line for line in file if line.strip()), b"")
         try:
             value = json.loads(first.decode("utf-8-sig"))
+            if any(line.strip() for line in file):
+                return None  # more than one: lines, of which each is told apart
         except (ValueError, RecursionError):  # an object over several lines, or what the rows will tell
             if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
                 return None
             value = _parsed(_decoded(first + file.read(), path, 1, kind).removeprefix("\ufeff"), path, 1, kind)
         if not isinstance(value, dict) or "id" in value:
             return None
-        return Row(path, 0, value, kind)
+        return Row(path, 0, _object(value, path, 1, kind), kind)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedIOBase]:
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # a pipe gives its bytes once, a device forever
+            raise InputError("the question file is a pipe or a device", given=path, expected="a file")
         with path.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path) if zipped else path.open("rb") as file:
@@ -211,6 +216,10 @@ def _listed(text: str, path: Path, first_line: int, kind: str) -> Iterator[Row]:
         line += text.count("\n", counted, position)
         counted = position
         if text[position : position + 1] == "]":
+            rest = text[position + 1 :]
+            if rest.strip():
+                line += rest[: len(rest) - len(rest.lstrip())].count("\n")
+                raise InputError(f"this is not {kind}: {path}, line {line} goes on after the list's end")
             return
         try:
             value, position = decoder.raw_decode(text, position)
@@ -243,4 +252,24 @@ def _cause(error: Exception) -> str:
 def _object(value: object, path: Path, line: int, kind: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InputError(f"this is not {kind}: {path}, line {line}", given=_short(value), expected="a JSON object")
+    if not _is_unicode(value):
+        message = f"this is not {kind}: {path}, line {line} holds half of a surrogate pair"
+        raise InputError(message, expected="text that UTF-8 can carry")
     return value
+
+
+def _is_unicode(value: object) -> bool:
+    """Whether every text within can be written: JSON's escapes can name halves of characters, no file holds them."""
+    left = [value]
+    while left:
+        match left.pop():
+            case str(text):
+                try:
+                    text.encode()
+                except UnicodeEncodeError:
+                    return False
+            case dict(fields):
+                left += [*fields, *fields.values()]
+            case list(entries):
+                left += entries
+    return True

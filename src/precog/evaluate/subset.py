@@ -1,6 +1,7 @@
 """Reproducible subsets of questions, whatever the data set, and the name of a subset."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -47,5 +48,7 @@ def check_questions(questions: Sequence[Identified], path: Path) -> None:
     """
     if not questions:
         raise InputError("the question file holds no question", given=path)
-    if len({q.id for q in questions}) != len(questions):
-        raise InputError("the question file repeats an id", given=path)
+    found = Counter(q.id for q in questions)
+    [(most, times)] = found.most_common(1)
+    if times > 1:
+        raise InputError("the question file repeats an id", given=f"{most}, {times} times, in {path}")

@@ -111,7 +111,7 @@ def _measure(
         return
     told()
     last_told = time.monotonic()
-    with records.write(_origin(experiment, share[1])) as file:
+    with records.write(_origin(experiment, records.code, share[1])) as file:
         for number in mine:
             if not is_wanted():
                 return
@@ -121,13 +121,14 @@ def _measure(
                 last_told = time.monotonic()
 
 
-def _origin(experiment: Experiment, processes: int) -> dict[str, object]:
+def _origin(experiment: Experiment, code: str, processes: int) -> dict[str, object]:
     return {
         "experiment": experiment.name,
         "settings": experiment.settings,
         "machine": Machine.here().to_json(),
         "processes": processes,
         "commit": git_commit(),
+        "code": code,
         "begun": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
     }
 

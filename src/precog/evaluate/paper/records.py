@@ -64,7 +64,7 @@ class Records:
 
     def __init__(self, folder: Path, name: str, experiment: Experiment, code: str) -> None:
         settings = json.dumps([name, experiment.settings, code], sort_keys=True)
-        self.folder, self.name, self.size = folder, name, len(experiment)
+        self.folder, self.name, self.size, self.code = folder, name, len(experiment), code
         self.fingerprint = sha256(settings.encode()).hexdigest()[:16]
 
     @property

@@ -84,7 +84,7 @@ def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what
         reports[name] = experiment.report([found[number] for number in range(len(experiment))])
         origins[name] = kept.origins()[0]
     findings = Findings(reports, subject, wanted.sizes.quick, origins)
-    return write_up(wanted.folder, findings, _made_with(wanted, findings, data.shipped))
+    return write_up(wanted.folder, findings, _made_with(wanted, findings, job.code, data.shipped))
 
 
 def _names(wanted: Wanted) -> tuple[str, ...]:
@@ -106,11 +106,10 @@ def _make(folder: Path) -> Path:
     return folder
 
 
-def _made_with(wanted: Wanted, findings: Findings, shipped: bool) -> dict[str, str]:
+def _made_with(wanted: Wanted, findings: Findings, code: str, shipped: bool) -> dict[str, str]:
     machine, subject = Machine.here(), findings.subject
     measured = {
-        f"{origin['machine']['accelerator'] or origin['machine']['cpu']}, {origin['machine']['system']}, "
-        f"commit {str(origin['commit'])[:12]}"
+        f"{origin['machine']['accelerator'] or origin['machine']['cpu']}, {origin['machine']['system']}"
         for origin in findings.origins.values()
     }
     return {
@@ -118,6 +117,7 @@ def _made_with(wanted: Wanted, findings: Findings, shipped: bool) -> dict[str, s
         "data": "samples shipped with the package" if shipped else "the data sets, as far as the tables say",
         "size": "quick" if wanted.sizes.quick else "full",
         "measured on": "; ".join(sorted(measured)) or "nothing was measured",
+        "code": f"{code[:16]} (SHA-256 of what measures)",
         "written on": f"{machine.cpu}, {machine.cores} cores, {machine.system}, commit {str(git_commit())[:12]}",
         "command": f"precog reproduce --out DIR{' --quick' if wanted.sizes.quick else ''}"
         f"{'' if shipped else ' --data FOLDER'}",

@@ -1,5 +1,6 @@
 """What is claimed of a figure, and whether it held."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,8 +34,8 @@ class Bound:
 
     @property
     def holds(self) -> bool:
-        """Whether it held; nothing does that is no number."""
-        return self.value <= self.limit if self.most else self.value > self.limit
+        """Whether it held; nothing does that is no number, and an infinite error is none: it stands for one."""
+        return math.isfinite(self.value) and (self.value <= self.limit if self.most else self.value > self.limit)
 
     def to_json(self) -> dict[str, object]:
         """As it is reported."""

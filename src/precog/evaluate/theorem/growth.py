@@ -1,5 +1,6 @@
 """How the error of a stored state grows, or fades, while the question is read."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,12 @@ def largest(values: Iterable[float]) -> float:
     """The largest of some figures; infinite where one is no number, so that it cannot get lost."""
     found = list(values)
     return float("inf") if any(value != value for value in found) else max(found)
+
+
+def smallest(values: Iterable[float]) -> float:
+    """The smallest of some figures; infinite where one is infinite or no number, so that it cannot get lost."""
+    found = list(values)
+    return min(found) if all(map(math.isfinite, found)) else float("inf")
 
 
 def continuation(records: Sequence[Mapping[str, Any]], storage: str) -> tuple[int, float]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND
 from precog.evaluate.experiment import Record
 from precog.evaluate.theorem.bound import FP64_BOUND, FP64_EXPECTED, Bound, part
-from precog.evaluate.theorem.growth import continuation, curves, growth, largest
+from precog.evaluate.theorem.growth import continuation, curves, growth, largest, smallest
 from precog.evaluate.theorem.rollout import STORAGES
 
 Records = Sequence[Mapping[str, Any]]
@@ -112,7 +112,7 @@ def _sufficiency(records: Records) -> dict[str, object]:
         model, moved = record["model"], record["interpolation"]["max_abs_logit_error"]
         bounds += [
             Bound("all layers transplanted: max |Δlogit|", model, record["transplant"][-1], 0.0),
-            Bound("any layer left: least max |Δlogit|", model, min(record["transplant"][:-1]), 0.0, most=False),
+            Bound("any layer left: least max |Δlogit|", model, smallest(record["transplant"][:-1]), 0.0, most=False),
             Bound("read from bytes elsewhere: max |Δlogit|", model, record["elsewhere"]["max_abs_logit_error"], 0.0),
         ]
         if moved:
@@ -130,13 +130,19 @@ def _convolution(records: Records) -> dict[str, object]:
     for record in records:
         model, kept, segment = record["model"], record["carried"]["kept"], record["segment"]
         reach = record["taps"] - 1
-        short = min(largest(kept[str(count)]) for count in range(reach))
-        cuts = [cut["error"] for cut in segment["cuts"] if cut["tokens"]]
         bounds += [
             Bound("carried, with the tail: max |Δlogit|", model, largest(kept[str(reach)]), FP32_BOUND),
-            Bound("carried, any input of the tail lost: least max |Δlogit|", model, short, FP32_BOUND, most=False),
             Bound("segment, at the boundary, no tail: max |Δlogit|", model, largest(segment["boundary"]), FP32_BOUND),
-            Bound("segment, cut inside, no tail: least max |Δlogit|", model, min(cuts), FP32_BOUND, most=False),
+        ]
+        if not reach:  # one tap sees its own token only: there is no tail to lose
+            continue
+        first = smallest(kept[str(count)][0] for count in range(reach))
+        lengths = smallest(cut["error"] for cut in record["carried"]["cuts"])
+        cuts = smallest(cut["error"] for cut in segment["cuts"] if cut["tokens"])
+        bounds += [
+            Bound("carried, any input of the tail lost: first |Δlogit|", model, first, FP32_BOUND, most=False),
+            Bound("carried, no tail, any length: least max |Δlogit|", model, lengths, FP32_BOUND, most=False),
+            Bound("segment, cut inside, no tail: least max |Δlogit|", model, cuts, FP32_BOUND, most=False),
             Bound(
                 "segment, cut anywhere, with the tail: max |Δlogit|",
                 model,
@@ -160,14 +166,14 @@ def _positions(rotary: Records, placeless: Records) -> dict[str, object]:
         return largest(row[key] for row in rows)
 
     def least(key: str) -> float:
-        return float(min(row[key] for row in rows))
+        return smallest(row[key] for row in rows)
 
     def layers(key: str, start: int, stop: int | None) -> list[float]:
         return [error for row in rows for error in row[key][start:stop]]
 
     name = "transformer"
     first = largest(layers("key_errors", 0, 1) + layers("value_errors", 0, 1))
-    deeper = min(layers("key_errors", 1, None) + layers("value_errors", 1, None))
+    deeper = smallest(layers("key_errors", 1, None) + layers("value_errors", 1, None))
     prefix = largest(record["prefix"] for record in rotary)
     bounds = [
         Bound("cache reused as a prefix: max |Δlogit|", name, prefix, FP32_BOUND),
@@ -201,8 +207,8 @@ def _averages(records: Records) -> dict[str, object]:
     bounds: list[Bound] = []
     for record in records:
         model, unrolled, given = record["model"], record["unrolled"], record["given_inputs"]
-        nearest = min(largest(row["layers"]) for row in record["mean"].values())
-        told = min(row["max_abs_logit_error"] for row in record["mean"].values())
+        nearest = smallest(largest(row["layers"]) for row in record["mean"].values())
+        told = smallest(row["max_abs_logit_error"] for row in record["mean"].values())
         bounds += [
             Bound("mean: distance from the nearest state read, its worst layer", model, nearest, FP32_BOUND, False),
             Bound("mean: least max |Δlogit|", model, told, FP32_BOUND, False),
