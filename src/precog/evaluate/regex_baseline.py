@@ -51,4 +51,4 @@ def _distance(sentence: str, span: Span, words: set[str]) -> float:
     """Mean distance in characters to the words shared with the question."""
     places = [m.start() for m in _WORD.finditer(sentence.lower()) if m[0] in words]
     middle = (span.start + span.stop) / 2
-    return sum(abs(p - middle) for p in places) / len(places) if places else span.start
+    return sum(abs(p - middle) for p in places) / len(places) if places else float(span.start)

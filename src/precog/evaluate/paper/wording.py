@@ -6,17 +6,17 @@ from typing import Any
 __all__ = ["gap_verdict", "interval", "percent", "points", "seconds", "size"]
 
 
-def points(value: float | None, digits: int = 1) -> str:
+def points(value: int | float | None, digits: int = 1) -> str:
     """A score or another number; a dash where there is none."""
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def interval(value: float, low: float, high: float, digits: int = 1) -> str:
+def interval(value: int | float, low: int | float, high: int | float, digits: int = 1) -> str:
     """A value and its 95 % interval."""
     return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
-def percent(share: float | None, digits: int = 1) -> str:
+def percent(share: int | float | None, digits: int = 1) -> str:
     """A share as percent."""
     return "–" if share is None else f"{100 * share:.{digits}f} %"
 
@@ -37,7 +37,7 @@ def gap_verdict(gap: Mapping[str, Any], ours: str, other: str) -> str:
     return f"{ours} is {'better' if gap['value'] > 0 else 'worse'} than {other}: {told}"
 
 
-def size(num_bytes: float) -> str:
+def size(num_bytes: int | float) -> str:
     """Bytes in binary units, as the paper counts."""
     for unit in ("B", "KB", "MB"):
         if num_bytes < 1024:
@@ -46,7 +46,7 @@ def size(num_bytes: float) -> str:
     return f"{num_bytes:,.4g} GB"
 
 
-def seconds(value: float) -> str:
+def seconds(value: int | float) -> str:
     """A time with its unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if value * factor >= 1:
