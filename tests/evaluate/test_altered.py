@@ -1,6 +1,7 @@
 """Answers from altered states: depth, temperature and bytes against the states they alter."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -139,3 +140,10 @@ def test_pareto_has_every_pair_and_marks_the_front(brief_backbone):
 def test_bad_settings_are_refused(made):
     with pytest.raises(UsageError):
         made()
+
+
+def test_a_model_with_attention_has_no_depth_and_keeps_all_of_its_layers(brief_backbone, monkeypatch):
+    monkeypatch.setattr(brief_backbone, "spec", replace(brief_backbone.spec, capacity=64))
+    with pytest.raises(UsageError, match="no depth to measure"):
+        Depth(QUESTIONS, brief_backbone)
+    assert {variant.facts["layers"] for variant in Pareto(QUESTIONS, brief_backbone).variants} == {"all"}

@@ -260,7 +260,9 @@ def test_layer_subsets_by_name_and_by_list(text, indices):
     assert LayerSubset.parse(text, 24).indices == indices
 
 
-@pytest.mark.parametrize("text", ["", "some", "bottom", "bottom:0", "bottom:25", "top:x", "0,0", "24", "-1", "all:3"])
+@pytest.mark.parametrize(
+    "text", ["", "some", "bottom", "bottom:0", "bottom:25", "top:x", "0,0", "24", "-1", "all:3", "bottom:٣", "٠,١"]
+)
 def test_unknown_layer_subsets_are_refused(text):
     with pytest.raises(UsageError):
         LayerSubset.parse(text, 24)

@@ -55,7 +55,8 @@ class Depth(AlteredStates):
         settings: what is measured.
 
     Raises:
-        UsageError: a subset's name is unknown, or asks for layers that the model does not have.
+        UsageError: a subset's name is unknown, or asks for layers that the model does not have; or only all layers of
+            its states can be kept.
     """
 
     name = "depth"
@@ -65,6 +66,9 @@ class Depth(AlteredStates):
     ) -> None:
         settings = settings or DepthSettings()
         spec = backbone.spec
+        if spec.grows:
+            given, hint = backbone.card.name, "its layers belong to one text: there is no depth to measure"
+            raise UsageError("a model with attention cannot go on from some of its layers", given=given, hint=hint)
         names = settings.layers or paper_subsets(spec.layers)
         self._subsets = [spec.kept_layers(name) for name in dict.fromkeys(("all", *names))]
         self._codec = codec_named(settings.codec)

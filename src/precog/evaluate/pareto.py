@@ -60,7 +60,7 @@ class Pareto(AlteredStates):
         settings = settings or ParetoSettings()
         spec = backbone.spec
         lower = (f"bottom:{max(1, round(spec.layers * share))}" for share in (0.75, 0.5, 0.25))
-        names = dict.fromkeys(("all", *(settings.layers or lower)))
+        names = dict.fromkeys(("all", *(settings.layers or (() if spec.grows else lower))))
         self._pairs = [(codec_named(codec), spec.kept_layers(name)) for codec in settings.codecs for name in names]
         variants = [
             Variant(

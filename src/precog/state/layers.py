@@ -34,12 +34,12 @@ class LayerSubset:
             step = {"all": every, "none": range(0), "alternate": every[::2]}[name]
             return cls(text.strip(), num_layers, tuple(step))
         if name in ("bottom", "top"):
-            if not count.isdecimal() or not 1 <= int(count) <= num_layers:
+            if not (count.isascii() and count.isdecimal()) or not 1 <= int(count) <= num_layers:
                 raise UsageError("--layers: no such number of layers", given=text, expected=f"1 to {num_layers}")
             kept = every[: int(count)] if name == "bottom" else every[-int(count) :]
             return cls(text.strip(), num_layers, tuple(kept))
         parts = [part.strip() for part in text.split(",")]
-        if not all(part.isdecimal() for part in parts):
+        if not all(part.isascii() and part.isdecimal() for part in parts):
             raise UsageError("--layers: unknown subset", given=text, expected=_FORMS)
         indices = sorted({int(part) for part in parts})
         if len(indices) != len(parts) or indices[-1] >= num_layers:
