@@ -11,7 +11,7 @@ from precog.bench.machine import Machine, git_commit
 from precog.bench.model import subject_of
 from precog.errors import StorageError, UsageError
 from precog.evaluate.paper.apparatus import Apparatus, Choice
-from precog.evaluate.paper.data_files import DATA_SETS, find_data
+from precog.evaluate.paper.data_files import DATA_SETS, DataFiles, find_data
 from precog.evaluate.paper.findings import Findings
 from precog.evaluate.paper.job import Job, OnItems, measure_all
 from precog.evaluate.paper.programme import PROGRAMME, Sizes
@@ -84,7 +84,7 @@ def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what
         reports[name] = experiment.report([found[number] for number in range(len(experiment))])
         origins[name] = kept.origins()[0]
     findings = Findings(reports, subject, wanted.sizes.quick, origins)
-    return write_up(wanted.folder, findings, _made_with(wanted, findings, job.code, data.shipped))
+    return write_up(wanted.folder, findings, _made_with(wanted, findings, job.code, data))
 
 
 def _names(wanted: Wanted) -> tuple[str, ...]:
@@ -106,19 +106,20 @@ def _make(folder: Path) -> Path:
     return folder
 
 
-def _made_with(wanted: Wanted, findings: Findings, code: str, shipped: bool) -> dict[str, str]:
+def _made_with(wanted: Wanted, findings: Findings, code: str, data: DataFiles) -> dict[str, str]:
     machine, subject = Machine.here(), findings.subject
+    files = ", ".join(path.name for path in data.paths.values())
     measured = {
         f"{origin['machine']['accelerator'] or origin['machine']['cpu']}, {origin['machine']['system']}"
         for origin in findings.origins.values()
     }
     return {
         "model": f"{subject.name}: {subject.parameters:,} parameters, {subject.dtype}",
-        "data": "samples shipped with the package" if shipped else "the data sets, as far as the tables say",
+        "data": f"{'samples shipped with the package' if data.shipped else 'whole data sets'}: {files}",
         "size": "quick" if wanted.sizes.quick else "full",
         "measured on": "; ".join(sorted(measured)) or "nothing was measured",
         "code": f"{code[:16]} (SHA-256 of what measures)",
         "written on": f"{machine.cpu}, {machine.cores} cores, {machine.system}, commit {str(git_commit())[:12]}",
         "command": f"precog reproduce --out DIR{' --quick' if wanted.sizes.quick else ''}"
-        f"{'' if shipped else ' --data FOLDER'}",
+        f"{'' if data.shipped else ' --data FOLDER'}",
     }

@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["gap_verdict", "interval", "percent", "points", "seconds", "size"]
+__all__ = ["capital", "counted", "gap_verdict", "interval", "percent", "points", "seconds", "size"]
+
+
+def capital(text: str) -> str:
+    """A sentence: its first letter is a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 question", "2,000 questions"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def points(value: int | float | None, digits: int = 1) -> str:

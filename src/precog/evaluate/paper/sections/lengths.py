@@ -7,7 +7,7 @@ from precog import figures
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import CHUNK_LENGTH
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
-from precog.evaluate.paper.wording import interval, percent, points
+from precog.evaluate.paper.wording import counted, interval, percent, points
 
 __all__ = ["lengths"]
 
@@ -94,8 +94,8 @@ def _compared(data: str, bins: Mapping[str, Any]) -> list[Compared]:
             Compared(
                 f"{data}, {name} tokens: F1 injected / in context",
                 f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f})",
-                f"{points(row['whole']['f1'])} / {points(row['in_context']['f1'])} (gap {told}), {row['n']:,} "
-                "questions",
+                f"{points(row['whole']['f1'])} / {points(row['in_context']['f1'])} (gap {told}), "
+                f"{counted(row['n'], 'question')}",
                 f"{percent(row['agreement'])} of the answers are word for word the same. From the best chunk alone: F1 "
                 f"{points(row['chunked']['f1'])}, a gap of retrieval of {chunk_told} (inconsistency 9).",
             )

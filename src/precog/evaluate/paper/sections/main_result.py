@@ -7,7 +7,7 @@ from precog import figures
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import MAIN
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
-from precog.evaluate.paper.wording import gap_verdict, interval, percent, points, seconds
+from precog.evaluate.paper.wording import capital, gap_verdict, interval, percent, points, seconds
 
 __all__ = ["main_result"]
 
@@ -65,13 +65,14 @@ def _compared(findings: Findings, report: Mapping[str, Any]) -> list[Compared]:
     modes, rows = report["modes"], []
     size = f"{findings.subject.parameters / 1e6:,.0f} M parameters"
     same = percent(report["agreement"]["inject_top1"])
+    one = gap_verdict(_gap(report, "in_context"), "injecting", "reading")
     mean = gap_verdict(_negative(_gap(report, "inject_top3")), "the mean of three", "one state")
     reasons = {
         "in_context": f"Another model: {size}, against 1.2 B of the paper; the level is the model's, not the method's.",
-        "inject_top1": f"{gap_verdict(_gap(report, 'in_context'), 'injecting', 'reading')}; the answer string was the "
-        f"same for {same}. The paper's 0.2 F1 are such a difference, too.",
-        "inject_top3": f"{mean}. A mean of states is no state that any text reaches (inconsistency 10); the shipped "
-        "model was trained on one chunk at a time.",
+        "inject_top1": f"{capital(one)}; the answer string was the same for {same}. The paper's 0.2 F1 are such a "
+        "difference, too.",
+        "inject_top3": f"{capital(mean)}. A mean of states is no state that any text reaches (inconsistency 10); the "
+        "shipped model was trained on one chunk at a time.",
     }
     for mode, printed in MAIN.items():
         row = modes[mode]
