@@ -9,18 +9,30 @@ from precog.evaluate.altered import AlteredStates, Given, Variant
 from precog.evaluate.squad_data import Question
 from precog.state import codec_named
 
-__all__ = ["Depth", "DepthSettings", "paper_subsets"]
+__all__ = ["Depth", "DepthSettings", "paper_shares", "paper_subsets"]
+
+
+def paper_shares(num_layers: int) -> dict[str, str]:
+    """The eight subsets of Table 6 by their share of the layers ▸ their names in a model of another depth.
+
+    A share of a layer is rounded, to one layer at least.
+    """
+    most, half, quarter = (max(1, round(num_layers * share)) for share in (0.75, 0.5, 0.25))
+    return {
+        "all": "all",
+        "bottom 3/4": f"bottom:{most}",
+        "bottom 1/2": f"bottom:{half}",
+        "bottom 1/4": f"bottom:{quarter}",
+        "top 1/2": f"top:{half}",
+        "top 1/4": f"top:{quarter}",
+        "alternate": "alternate",
+        "none": "none",
+    }
 
 
 def paper_subsets(num_layers: int) -> tuple[str, ...]:
-    """The eight subsets of Table 6, its 24 layers scaled to a model's depth: three quarters of it, a half, a quarter.
-
-    A share of a layer is rounded, to one layer at least; what comes out twice in a shallow model stands once.
-    """
-    most, half, quarter = (max(1, round(num_layers * share)) for share in (0.75, 0.5, 0.25))
-    bottom = [f"bottom:{count}" for count in (most, half, quarter)]
-    top = [f"top:{count}" for count in (half, quarter)]
-    return tuple(dict.fromkeys(("all", *bottom, *top, "alternate", "none")))
+    """The names of the paper's subsets; what comes out twice in a shallow model stands once."""
+    return tuple(dict.fromkeys(paper_shares(num_layers).values()))
 
 
 @dataclass(frozen=True)

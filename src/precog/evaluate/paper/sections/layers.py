@@ -4,27 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from precog import figures
+from precog.evaluate.depth import paper_shares
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import DEPTH
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
 from precog.evaluate.paper.wording import interval, points, size
 
-__all__ = ["layers", "shares"]
-
-
-def shares(num_layers: int) -> dict[str, str]:
-    """The paper's subsets by the share of its layers ▸ the name of a model's own subset."""
-    most, half, quarter = (max(1, round(num_layers * share)) for share in (0.75, 0.5, 0.25))
-    return {
-        "all": "all",
-        "bottom 3/4": f"bottom:{most}",
-        "bottom 1/2": f"bottom:{half}",
-        "bottom 1/4": f"bottom:{quarter}",
-        "top 1/2": f"top:{half}",
-        "top 1/4": f"top:{quarter}",
-        "alternate": "alternate",
-        "none": "none",
-    }
+__all__ = ["layers"]
 
 
 def layers(findings: Findings) -> Written | None:
@@ -56,7 +42,7 @@ def layers(findings: Findings) -> Written | None:
 def _depth_picture(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
     found = report["rows"]
     bars = []
-    for share, name in shares(found["all"]["num_layers"]).items():
+    for share, name in paper_shares(found["all"]["num_layers"]).items():
         if name in found:
             low, high = found[name]["f1_interval"]
             bars.append(figures.Bar(share, found[name]["f1"], low, high, DEPTH[share].f1))
@@ -88,7 +74,7 @@ def _pareto_picture(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
 def _compared(report: Mapping[str, Any]) -> list[Compared]:
     rows, found = [], report["rows"]
     whole = found["all"]
-    for share, name in shares(whole["num_layers"]).items():
+    for share, name in paper_shares(whole["num_layers"]).items():
         row = found.get(name)
         if row is None:
             continue
@@ -109,7 +95,7 @@ def _compared(report: Mapping[str, Any]) -> list[Compared]:
                 why,
             )
         )
-    halves = {key: found[shares(whole["num_layers"])[key]] for key in ("bottom 1/2", "top 1/2", "alternate")}
+    halves = {key: found[paper_shares(whole["num_layers"])[key]] for key in ("bottom 1/2", "top 1/2", "alternate")}
     best = max(halves, key=lambda key: halves[key]["f1"])
     rows.append(
         Compared(

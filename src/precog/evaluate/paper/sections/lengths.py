@@ -11,6 +11,8 @@ from precog.evaluate.paper.wording import counted, interval, percent, points
 
 __all__ = ["lengths"]
 
+NQ = "Natural Questions"
+
 
 def lengths(findings: Findings) -> Written | None:
     """The section; None if neither was measured."""
@@ -35,7 +37,7 @@ def lengths(findings: Findings) -> Written | None:
                 "model's memory. The third is another question: whether the right chunk was found.",
             ),
             compared=[
-                *_compared("Natural Questions", _measured(nq or {})),
+                *_compared(NQ, _measured(nq or {})),
                 *_compared("long documents", (long or {}).get("bins", {})),
             ],
             grids=grids,
@@ -83,6 +85,7 @@ def _shares(report: Mapping[str, Any]) -> dict[str, float]:
 
 def _compared(data: str, bins: Mapping[str, Any]) -> list[Compared]:
     rows = []
+    of = "" if data == NQ else f", of {NQ}"
     for name, printed in CHUNK_LENGTH.items():
         row = bins.get(name)
         if row is None:
@@ -93,7 +96,7 @@ def _compared(data: str, bins: Mapping[str, Any]) -> list[Compared]:
         rows.append(
             Compared(
                 f"{data}, {name} tokens: F1 injected / in context",
-                f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f})",
+                f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f}){of}",
                 f"{points(row['whole']['f1'])} / {points(row['in_context']['f1'])} (gap {told}), "
                 f"{counted(row['n'], 'question')}",
                 f"{percent(row['agreement'])} of the answers are word for word the same. From the best chunk alone: F1 "
