@@ -1,5 +1,6 @@
 """Measurements of one item: the horizon of a model's memory, sub-clusters of a conversation, and what is timed."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -62,7 +63,9 @@ def clusters(apparatus: Apparatus, per_mission: int) -> Measurement:
     """Sub-clusters built from some conversations and measured on another one (paper, Table 10 and Figure 8)."""
     path = apparatus.data["transcripts"]
     spoken = read_spoken(path)
-    chosen = ClusterSettings(spoken[-1].mission, per_mission, seed=apparatus.choice.seed)
+    counts = Counter(utterance.mission for utterance in spoken)
+    held_out = max(reversed(counts), key=lambda mission: counts[mission])  # the longest; of equals the last
+    chosen = ClusterSettings(held_out, per_mission, seed=apparatus.choice.seed)
     encoder = apparatus.encoder()
     settings = {**asdict(chosen), "encoder": encoder.fingerprint, "n": len(spoken), "last": spoken[-1].text}
 
