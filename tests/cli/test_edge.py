@@ -24,7 +24,15 @@ def test_the_paper_s_device_for_people(run: Run) -> None:
         "paid for after 10,001 questions",
     ):  # fmt: skip
         assert part in ended.out
-    assert run("edge").out == ended.out  # those are the defaults
+    given = [line for line in ended.out.splitlines() if line.startswith("given")]
+    assert given == ["given, neither measured nor assumed: --tok-per-s 19, --watts 1, --flash-gb-per-s 4.2"]
+    assert "assumed, from the paper: 500 µs to tokenise" in ended.out
+    assert run("edge").out == ended.out.replace(f"{given[0]}\n", "")  # those are the defaults
+
+
+def test_a_platform_says_where_its_tokens_come_from(run: Run) -> None:
+    assert "what the bandwidth allows" in run("edge", "--device-preset", "hbm3").out
+    assert "what the bandwidth allows" not in run("edge").out
 
 
 def test_the_shape_of_the_report(run: Run) -> None:
@@ -32,7 +40,7 @@ def test_the_shape_of_the_report(run: Run) -> None:
     assert set(found) == {
         "device", "question", "chunks", "ways", "injection_overhead_sec", "ttft_speedup", "added_speedup",
         "break_even_tokens", "encode_corpus_sec", "encode_corpus_joules", "questions_to_pay", "composition_exact",
-        "measured", "notes",
+        "measured", "given", "notes",
     }  # fmt: skip
     assert [row["way"] for row in found["ways"]] == WAYS
     for row in found["ways"]:
@@ -50,7 +58,8 @@ def test_the_shape_of_the_report(run: Run) -> None:
         assert set(row["stages"][0]) == {"name", "start_sec", "end_sec", "joules", "num_bytes", "tokens"}
     assert found["injection_overhead_sec"] == pytest.approx(6e-3)
     assert found["ways"][0]["ttft_sec"] == pytest.approx(0.5328, abs=1e-4)
-    assert (found["measured"], found["notes"], found["composition_exact"]) == (False, [], True)
+    assert (found["measured"], found["given"], found["composition_exact"]) == (False, {}, True)
+    assert [note.partition(",")[0] for note in found["notes"]] == ["assumed"]
 
 
 def test_flags_change_a_preset(run: Run) -> None:
@@ -97,7 +106,7 @@ def test_the_states_of_a_model(model: Path, run: Run) -> None:
     found = run("edge", "--model", model, "--codec", "int8", "--json").json
     whole = run("edge", "--model", model, "--json").json
     assert 0 < found["question"]["state_bytes"] < whole["question"]["state_bytes"] < 196_608
-    assert found["notes"] == ["states of tiny in int8"]
+    assert found["notes"][0] == "states of tiny in int8"
     assert found["device"]["name"] == "the paper's device"
 
 

@@ -1,7 +1,7 @@
 """``precog edge``: what stored states would buy on a device, in virtual time, or on this machine as measured."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from precog.cli.output import counted, human_bytes, human_seconds, out, print_js
 from precog.cli.progress import say
 from precog.config import expanded, resolve
 from precog.errors import UsageError
-from precog.plan.device import PRESETS, EdgeDevice, device_named
+from precog.plan.device import PRESETS, EdgeDevice, device_named, paper_device
 from precog.plan.paper import PAPER
 from precog.plan.purchase import Purchase, purchase
 from precog.plan.timeline import Question
@@ -107,8 +107,9 @@ def edge(
         described, size, notes = _open(described, given, codec or "fp16", measure=measure, found=found, folder=place)
         question = replace(question, state_bytes=size if state_bytes is None else state_bytes)
         found = purchase(flags.on(described), question, chunks)
+    notes = (*notes, *flags.notes(), *_assumed(device_preset, measure=measure))
     if as_json:
-        print_json({**found.to_json(), "measured": measure, "notes": list(notes)})
+        print_json({**found.to_json(), "measured": measure, "given": flags.given(), "notes": list(notes)})
     else:
         _print(found, notes)
     return 0
@@ -143,6 +144,15 @@ class _Flags:
     flash_gb_per_s: float | None
     flash_latency_us: float | None
 
+    def given(self) -> dict[str, float]:
+        """What was said, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def notes(self) -> tuple[str, ...]:
+        """A line that says which numbers are the user's."""
+        named = ", ".join(f"--{name.replace('_', '-')} {_figure(value)}" for name, value in self.given().items())
+        return (f"given, neither measured nor assumed: {named}",) if named else ()
+
     def on(self, device: EdgeDevice) -> EdgeDevice:
         """The device as changed; reading is as fast as writing where only that is said."""
         prefill = self.tok_per_s if self.prefill_tok_per_s is None else self.prefill_tok_per_s
@@ -155,6 +165,24 @@ class _Flags:
             flash_bytes_per_sec=device.flash_bytes_per_sec if rate is None else 1e9 * rate,
             flash_latency_sec=device.flash_latency_sec if latency is None else 1e-6 * latency,
         )
+
+
+def _assumed(preset: str | None, *, measure: bool) -> tuple[str, ...]:
+    """Lines that say where numbers come from that nobody gave."""
+    if measure:
+        return ()
+    paper = paper_device()
+    told = (
+        f"assumed, from the paper: {human_seconds(paper.tokenize_sec)} to tokenise, "
+        f"{human_seconds(paper.encoder_sec)} to encode, no time to search, {human_seconds(paper.inject_sec)} to inject",
+    )
+    if preset is None or preset == PRESETS[0]:
+        return told
+    return (
+        *told,
+        "tokens a second are what the bandwidth allows with FP16 weights read for each token; reading many at once is "
+        "faster: --prefill-tok-per-s",
+    )
 
 
 def _open(

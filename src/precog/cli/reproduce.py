@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.output import human_seconds, out, print_json, shown
+from precog.cli.output import counted, err, human_seconds, out, print_json, shown
 from precog.cli.progress import Counting
 from precog.config import expanded, resolve
 from precog.evaluate.paper.apparatus import Choice
@@ -16,6 +16,7 @@ from precog.evaluate.paper.programme import FULL, PROGRAMME, QUICK
 from precog.evaluate.paper.run import Wanted, reproduce_paper
 
 MOST_BY_ITSELF = 8
+LINE_EVERY_SEC = 60.0
 
 
 def reproduce(
@@ -54,7 +55,7 @@ def reproduce(
     )
     started = time.perf_counter()
     with Counting("preparing") as bar:
-        paths = reproduce_paper(wanted, bar.show)
+        paths = reproduce_paper(wanted, _Told(bar))
     spent_sec = time.perf_counter() - started
     if as_json:
         written = {name: str(getattr(paths, name)) for name in ("html", "markdown", "results", "figures")}
@@ -66,6 +67,21 @@ def reproduce(
         out.print(f"results  {shown(str(paths.results))}")
         out.print(f"in {human_seconds(spent_sec)}")
     return 0
+
+
+class _Told:
+    """How far a run is: a bar, or where there is no terminal a line now and then."""
+
+    def __init__(self, bar: Counting) -> None:
+        self._bar = bar
+        self._last_sec = float("-inf")
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        self._bar.show(done, total, what)
+        now = time.monotonic()
+        if not err.is_terminal and total and now - self._last_sec >= LINE_EVERY_SEC:
+            self._last_sec = now
+            err.print(f"{done:,} of {counted(total, 'item')} done: {what}", markup=False)
 
 
 def _cores() -> int:

@@ -123,7 +123,7 @@ def test_an_error_of_a_process_is_the_error_of_the_run(tmp_path: Path, data: Pat
     [
         ({"names": ["squat"]}, UsageError, "no such experiment"),
         ({"data": None, "quick": False}, UsageError, "squad1.1_dev.jsonl.gz"),
-        ({"names": ["clusters"]}, InputError, "transcripts of several conversations is not in this folder"),
+        ({"names": ["clusters"]}, InputError, "transcripts of several conversations: not in this folder"),
     ],
 )
 def test_what_cannot_be_run_is_told_before_anything_is_made(

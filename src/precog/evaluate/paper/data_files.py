@@ -101,21 +101,21 @@ def find_data(folder: Path | None, keys: Iterable[str]) -> DataFiles:
         return DataFiles({entry.key: _shipped(entry) for entry in wanted}, shipped=True)
     if not folder.is_dir():
         raise UsageError("--data: there is no such folder", given=folder, expected="the folder of the data sets")
-    return DataFiles({entry.key: _found(folder, entry) for entry in wanted}, shipped=False)
+    found = {entry.key: _found(folder, entry) for entry in wanted}
+    missing = [entry for entry in wanted if found[entry.key] is None]
+    if missing:
+        raise InputError(
+            f"{', '.join(entry.title for entry in missing)}: not in this folder",
+            given=folder,
+            expected=" and ".join(" or ".join(entry.names) for entry in missing),
+            hint=f"get {'; '.join(entry.source for entry in missing)}; or leave out what needs it with --only",
+        )
+    return DataFiles({key: path for key, path in found.items() if path is not None}, shipped=False)
 
 
-def _found(folder: Path, entry: DataSet) -> Path:
-    for name in entry.names:
-        for below in FOLDERS:
-            path = folder / below / name
-            if path.is_file():
-                return path
-    raise InputError(
-        f"{entry.title} is not in this folder",
-        given=folder,
-        expected=" or ".join(entry.names),
-        hint=f"get {entry.source}; or leave out what needs it with --only",
-    )
+def _found(folder: Path, entry: DataSet) -> Path | None:
+    places = (folder / below / name for name in entry.names for below in FOLDERS)
+    return next((path for path in places if path.is_file()), None)
 
 
 def _shipped(entry: DataSet) -> Path:

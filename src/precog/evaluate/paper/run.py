@@ -106,6 +106,13 @@ def _make(folder: Path) -> Path:
     return folder
 
 
+def _load(findings: Findings) -> str:
+    """How busy machines were: times are slower for it, answers are not."""
+    most = max((float(origin["machine"]["load_average"] or 0) for origin in findings.origins.values()), default=0.0)
+    processes = max((int(origin["processes"]) for origin in findings.origins.values()), default=1)
+    return f"up to {processes} processes of this run at once, load average up to {most:.1f} when one began"
+
+
 def _made_with(wanted: Wanted, findings: Findings, code: str, data: DataFiles) -> dict[str, str]:
     machine, subject = Machine.here(), findings.subject
     files = ", ".join(path.name for path in data.paths.values())
@@ -115,11 +122,13 @@ def _made_with(wanted: Wanted, findings: Findings, code: str, data: DataFiles) -
     }
     return {
         "model": f"{subject.name}: {subject.parameters:,} parameters, {subject.dtype}",
-        "data": f"{'samples shipped with the package' if data.shipped else 'whole data sets'}: {files}",
+        "data": f"{'samples shipped with the package' if data.shipped else 'given'}: {files or 'none was needed'}",
         "size": "quick" if wanted.sizes.quick else "full",
         "measured on": "; ".join(sorted(measured)) or "nothing was measured",
         "code": f"{code[:16]} (SHA-256 of what measures)",
+        "meanwhile": _load(findings),
         "written on": f"{machine.cpu}, {machine.cores} cores, {machine.system}, commit {str(git_commit())[:12]}",
         "command": f"precog reproduce --out DIR{' --quick' if wanted.sizes.quick else ''}"
-        f"{'' if data.shipped else ' --data FOLDER'}",
+        f"{'' if data.shipped else ' --data FOLDER'}"
+        f"{'' if not wanted.names else ' --only ' + ','.join(findings.reports)}",
     }

@@ -77,13 +77,14 @@ def _summary(findings: Findings) -> list[str]:
         f"{findings.subject.state_bytes:,} bytes. What needs the authors' silicon is a model in virtual time, and is "
         "called so.",
     ]
-    told += headlines(findings)
+    told.append("Words are explained in the last section; inconsistencies are listed by number in the one before.")
     if findings.quick:
-        told.append(
+        return [
+            *told,
             "This was a quick run: few questions, wide intervals. It shows that everything works, and nothing about "
-            "quality; run it without --quick and with the whole data sets for that."
-        )
-    return told
+            "quality; run it without --quick and with the whole data sets for that.",
+        ]
+    return told + headlines(findings)
 
 
 def _results(findings: Findings, written: list[Written]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from precog.evaluate.paper.sections.lengths import lengths
 from precog.evaluate.paper.sections.main_result import main_result
 from precog.evaluate.paper.sections.memory import memory
 from precog.evaluate.paper.sections.theorem import theorem
+from precog.evaluate.paper.sections.words import words
 
 __all__ = ["SECTIONS"]
 
@@ -26,5 +27,6 @@ SECTIONS: tuple[Callable[[Findings], Written | None], ...] = (
     memory,
     calculations,
     contradictions,
+    words,
 )
 """Each makes its section, or None where nothing of it was run."""

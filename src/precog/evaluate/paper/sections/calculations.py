@@ -15,7 +15,7 @@ def calculations(findings: Findings) -> Written:
     agreeing = sum(row.agrees for row in rows)
     order: dict[str, list[Compared]] = {}
     for row in rows:
-        why = row.why or ("Comes out." if row.agrees else "")
+        why = f"{'Comes out.' if row.agrees else 'Does not come out.'} {row.why}".strip()
         order.setdefault(row.where, []).append(Compared(f"{row.where}: {row.what}", row.printed, row.ours, why))
     pictures, drawings = device_figures()
     compared = [row for where in order.values() for row in where]

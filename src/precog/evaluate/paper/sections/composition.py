@@ -133,5 +133,5 @@ def _grid(name: str, table: Mapping[str, Any]) -> Grid:
         )
         for row in table["rows"]
     ]
-    columns = ("k", "rule", "", "EM", "F1", "F1 of spans", "ΔF1 to k = 1", "tokens read")
+    columns = ("k", "rule", "context is", "EM", "F1", "F1 of spans", "ΔF1 to k = 1", "tokens read")
     return Grid(f"{name}, {table['n']:,} questions", columns, rows)

@@ -132,9 +132,10 @@ def _trade_off() -> tuple[str, figures.Picture, str]:
             figures.Line("text", chunks, found["text_bytes"]),
         ],
         [
-            figures.Line("reading in context", tokens, found["in_context_sec"]),
-            figures.Line("injecting, overhead alone", tokens, found["inject_sec"]),
-            figures.Line("injecting, first token after a question of 20", tokens, found["inject_ttft_sec"]),
+            figures.Line("reading adds", tokens, found["in_context_sec"]),
+            figures.Line("injecting adds", tokens, found["inject_sec"]),
+            figures.Line("reading, TTFT", tokens, found["in_context_ttft_sec"]),
+            figures.Line("injecting, TTFT", tokens, found["inject_ttft_sec"]),
         ],
     )
     at_128, at_512 = (found["ratio"][tokens.index(count)] for count in (128, 512))

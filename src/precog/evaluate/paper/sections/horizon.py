@@ -60,7 +60,7 @@ def horizon(findings: Findings) -> Written | None:
                 Picture(
                     "memory-horizon",
                     "Influence of a fact on the logits by distance: median, and the band from 10 % to 90 %.",
-                    "Influence falls slowly with distance; the chunk length that is proposed is marked.",
+                    "Influence and told facts over distance; the chunk length that is proposed is marked.",
                 )
             ],
         ),

@@ -50,7 +50,7 @@ def _depth_picture(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
         Picture(
             "table-6-depth",
             "Table 6. F1 by the share of layers whose state is injected, with 95 % intervals; hollow: the paper.",
-            "F1 falls with every layer that is left out.",
+            "A bar for each share of the layers, with its interval and the paper's value.",
         ),
         Drawing("table-6-depth", figures.BarsWithIntervals("Which layers are injected", "F1", "%", bars)),
     )
@@ -64,7 +64,7 @@ def _pareto_picture(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
     return (
         Picture(
             "states-f1-by-bytes",
-            "F1 against the bytes of a state: codec by layers. Fewer bits cost less than fewer layers.",
+            "F1 against the bytes of a state: codec by layers; the line joins those that none beats.",
             "Points of codecs and layer subsets with the frontier of those that none beats.",
         ),
         Drawing("states-f1-by-bytes", figures.Pareto("Answers against bytes", "F1", "%", points)),

@@ -89,6 +89,10 @@ def _compared(data: str, bins: Mapping[str, Any]) -> list[Compared]:
     for name, printed in CHUNK_LENGTH.items():
         row = bins.get(name)
         if row is None:
+            if bins:
+                why = "No passage of the data is as long as that, and no longer."
+                paper = f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f}){of}"
+                rows.append(Compared(f"{data}, {name} tokens: F1 injected / in context", paper, "no passage", why))
             continue
         whole, chunked = row["gap_whole"], row["gap_chunked"]
         told = interval(whole["value"], whole["low"], whole["high"])

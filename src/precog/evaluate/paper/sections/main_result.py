@@ -19,7 +19,7 @@ _MODES = {
     "mask_only": "control: empty state, mask of the paragraph",
     "other": "control: state of another paragraph, mask of the right one",
 }
-_ALT = "F1 in every mode: injecting equals reading, three averaged states fall behind, controls far below."
+_ALT = "F1 of reading in context, of injecting one state and three, and of the controls, with intervals."
 _RUNS = {
     "squad": "right paragraph given, read once",
     "squad-twice": "right paragraph given, read twice",

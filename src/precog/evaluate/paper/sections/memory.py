@@ -75,9 +75,11 @@ def _map(report: Mapping[str, Any]) -> tuple[Picture, Drawing]:
     )
     drawn = figures.MemoryMap.of([panel], f"{report['held_out']}, routed to sub-clusters of other conversations")
     caption = "Figure 8. The spatial domain, laid out by t-SNE; distances on it are not those between keys."
-    return Picture("figure-8-map", caption, "Points coloured by sub-cluster, groups that emerge ringed."), Drawing(
-        "figure-8-map", drawn
-    )
+    return Picture(
+        "figure-8-map",
+        caption,
+        "A point for each utterance, marked by sub-cluster; grey fits none; rings where a group emerges.",
+    ), Drawing("figure-8-map", drawn)
 
 
 def _listed(missions: Mapping[str, int]) -> str:

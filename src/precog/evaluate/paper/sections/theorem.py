@@ -46,7 +46,7 @@ def theorem(findings: Findings) -> Written | None:
                     "theorem-1-errors",
                     "Error of the state while the question is read, the worst layer and the worst text: ‖Δh‖∞ / ‖h‖∞ "
                     "after the state was stored at the boundary.",
-                    "Errors by number of question tokens for four precisions: flat or falling, none grows.",
+                    "Errors by number of question tokens, and by layer at the end, a line for each precision.",
                 )
             ],
             notes=[f"{title[0].upper()}{title[1:]}: {parts[key]['meaning']}." for key, title in _PARTS.items()],
