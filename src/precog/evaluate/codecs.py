@@ -19,8 +19,9 @@ from torch import Tensor
 from precog.backbones.protocol import Backbone
 from precog.engine.grounded import GroundedSettings
 from precog.engine.templates import question_segment
-from precog.evaluate.metrics import Interval, bootstrap, exact_match, f1, paired_bootstrap
+from precog.evaluate.metrics import bootstrap, exact_match, f1, paired_bootstrap
 from precog.evaluate.reader import ParagraphReader
+from precog.evaluate.scores import gain
 from precog.evaluate.squad_data import Question, ids_sha256
 from precog.state import Codec, State, StateSpec, codec_named
 
@@ -143,11 +144,7 @@ def _figures(measured: _Measured, exact: _Measured) -> dict[str, object]:
         "argmax_agreement": measured.agreeing / measured.tokens,
         "mean_layer_error": float(layers.mean()),
         "layer_errors": layers.tolist(),
-        "em": _interval(bootstrap(measured.em)) if answered else None,
-        "f1": _interval(bootstrap(measured.f1)) if answered else None,
-        "f1_gain_over_fp32": _interval(paired_bootstrap(measured.f1, exact.f1)) if answered else None,
+        "em": gain(bootstrap(measured.em)) if answered else None,
+        "f1": gain(bootstrap(measured.f1)) if answered else None,
+        "f1_gain_over_fp32": gain(paired_bootstrap(measured.f1, exact.f1)) if answered else None,
     }
-
-
-def _interval(interval: Interval) -> dict[str, float]:
-    return {"value": interval.mean, "low": interval.low, "high": interval.high}

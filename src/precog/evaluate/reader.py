@@ -59,19 +59,6 @@ class ParagraphReader:
         self._ids: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
         self._stored: dict[str, tuple[bytes, int, str]] = {}
 
-    @property
-    def made_with(self) -> dict[str, object]:
-        """What the answers come from: model, fingerprint, and how chunks become states."""
-        return {
-            "model": self.backbone.card.name,
-            "fingerprint": self.backbone.fingerprint,
-            "encoding": {
-                "mode": self.backbone.encode_mode,
-                "codec": self.codec,
-                "dtype": self.backbone.encoding_dtype,
-            },
-        }
-
     def _tokens(self, paragraph: str) -> tuple[list[int], list[tuple[int, int]]]:
         if paragraph not in self._ids:
             self._ids[paragraph] = self.backbone.tokenizer.encode_with_offsets(paragraph)

@@ -77,5 +77,5 @@ def f1_gain(first: Sequence[Scored], second: Sequence[Scored]) -> dict[str, floa
 
 
 def gain(interval: Interval) -> dict[str, float]:
-    """A difference with its interval, as JSON."""
+    """A value, or a difference, with its interval, as JSON."""
     return {"value": interval.mean, "low": interval.low, "high": interval.high}

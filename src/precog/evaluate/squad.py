@@ -7,22 +7,23 @@ grounded mask over an empty state · ``other`` the state of a wrong paragraph un
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from precog.encoders import Encoder, load_encoder
+from precog.encoders import Encoder
 from precog.engine.composed import Composing
-from precog.engine.modes import FreeSettings
 from precog.errors import UsageError
 from precog.evaluate.experiment import Record
-from precog.evaluate.metrics import Interval, bootstrap, exact_match, f1, paired_bootstrap
+from precog.evaluate.metrics import exact_match, f1
 from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.regex_baseline import answer_by_rule
+from precog.evaluate.retrieving import encoder_of
+from precog.evaluate.scores import Scored, about, f1_gain, table_row
 from precog.evaluate.squad_data import Question, ids_sha256
 
 NUM_FOUND = 10
@@ -92,9 +93,8 @@ class Squad:
         self._paragraphs: Paragraphs | None = None
         loaded = None
         if chosen.context == "retrieved" or "inject_top3" in chosen.modes:
-            loaded = encoder if isinstance(encoder, Encoder) else load_encoder(encoder)
+            loaded = encoder_of(encoder)
             self._paragraphs = Paragraphs(everything, encoder=loaded, keys_folder=keys_folder)
-        free = isinstance(reader.settings, FreeSettings)
         self.settings: dict[str, object] = {
             "modes": list(chosen.modes),
             "context": chosen.context,
@@ -104,8 +104,7 @@ class Squad:
             "ids_sha256": ids_sha256(questions),
             "searched_sha256": sha256("\0".join(self._texts).encode()).hexdigest(),
             "encoder": None if loaded is None else loaded.fingerprint,
-            "decoding": {"grounded": not free, **asdict(reader.settings)},
-            **reader.made_with,
+            **about(reader.backbone, reader.codec, reader.settings),
         }
 
     def __len__(self) -> int:
@@ -175,32 +174,23 @@ def _report(
     questions: Sequence[Question], records: Sequence[Record], reader: ParagraphReader, chosen: SquadSettings
 ) -> dict[str, object]:
     said = [cast(dict[str, dict[str, Any]], record["said"]) for record in records]
-    f1_of, em_of = (
-        {
-            mode: [score(row[mode]["text"], q.answers) for row, q in zip(said, questions, strict=True)]
-            for mode in chosen.modes
-        }
-        for score in (f1, exact_match)
-    )
-    table: dict[str, object] = {}
-    for mode in chosen.modes:
-        em, f1_ = bootstrap(em_of[mode]), bootstrap(f1_of[mode])
-        table[mode] = {
-            "em": em.mean,
-            "em_interval": [em.low, em.high],
-            "f1": f1_.mean,
-            "f1_interval": [f1_.low, f1_.high],
-            "mean_tokens_processed": float(np.mean([row[mode]["tokens_processed"] for row in said])),
-            "mean_latency_sec": float(np.mean([row[mode]["latency_sec"] for row in said])),
-        }
+    answers: dict[str, list[Scored]] = {
+        mode: [
+            {
+                **row[mode],
+                "em": exact_match(row[mode]["text"], asked.answers),
+                "f1": f1(row[mode]["text"], asked.answers),
+            }
+            for row, asked in zip(said, questions, strict=True)
+        ]
+        for mode in chosen.modes
+    }
     paired = [(answer_by_rule(q.question, q.context), q) for q in questions]
     ranks = [cast(int, record["rank"]) for record in records if record["rank"] is not None]
-    free = isinstance(reader.settings, FreeSettings)
     report: dict[str, object] = {
-        "modes": table,
+        "modes": {mode: table_row(answers[mode]) for mode in chosen.modes},
         "n": len(records),
         "ids_sha256": ids_sha256(questions),
-        "decoding": {"grounded": not free, **asdict(reader.settings)},
         "context": chosen.context,
         "recall": {str(k): float(np.mean([rank < k for rank in ranks])) for k in (1, 3, 10)} if ranks else None,
         "agreement": {
@@ -212,17 +202,11 @@ def _report(
             "em": float(np.mean([exact_match(said, q.answers) for said, q in paired])),
             "f1": float(np.mean([f1(said, q.answers) for said, q in paired])),
         },
-        **reader.made_with,
+        **about(reader.backbone, reader.codec, reader.settings),
         "seed": chosen.seed,
     }
     if "inject_top1" in chosen.modes:
         report["f1_gain_over"] = {
-            mode: _interval(paired_bootstrap(f1_of["inject_top1"], f1_of[mode]))
-            for mode in chosen.modes
-            if mode != "inject_top1"
+            mode: f1_gain(answers["inject_top1"], answers[mode]) for mode in chosen.modes if mode != "inject_top1"
         }
     return report
-
-
-def _interval(interval: Interval) -> dict[str, float]:
-    return {"value": interval.mean, "low": interval.low, "high": interval.high}

@@ -7,11 +7,11 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import load_backbone
 from precog.encoders import Encoder, load_encoder
-from precog.engine.grounded import GroundedSettings
 from precog.evaluate.hotpot_data import HotpotQuestion, read_hotpot
 from precog.evaluate.natural_questions_data import read_natural_questions
 from precog.evaluate.paper.data_files import DataFiles
 from precog.evaluate.reader import ParagraphReader
+from precog.evaluate.scores import decoding_of
 from precog.evaluate.squad_data import Question, read_questions
 
 __all__ = ["Apparatus", "Choice"]
@@ -73,4 +73,4 @@ class Apparatus:
     def _reader(self, encode_mode: str = "once") -> ParagraphReader:
         """Answers as users get them: FP16 states, decoding as the model's card says."""
         backbone = self.backbone(encode_mode)
-        return ParagraphReader(backbone, "fp16", GroundedSettings.from_card(backbone.card.decoding))
+        return ParagraphReader(backbone, "fp16", decoding_of(backbone))
