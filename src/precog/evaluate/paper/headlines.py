@@ -1,7 +1,8 @@
 """The first page: what was found, a sentence each."""
 
 from precog.evaluate.paper.findings import Findings
-from precog.evaluate.paper.wording import gap_verdict, interval, percent, points
+from precog.evaluate.paper.sections.composition import main_table
+from precog.evaluate.paper.wording import gap_verdict, interval, percent, points, score
 from precog.plan.claims import claims
 from precog.plan.compute import parameters
 from precog.plan.paper import PAPER
@@ -40,7 +41,7 @@ def _squad(findings: Findings) -> str | None:
     row = modes["inject_top1"]
     told = gap_verdict(report["f1_gain_over"]["in_context"], "injecting", "reading")
     return (
-        f"SQuAD, {report['n']:,} questions: F1 {interval(row['f1'], *row['f1_interval'])} from injected states "
+        f"SQuAD, {report['n']:,} questions: F1 {score(row, 'f1')} from injected states "
         f"(the paper: 73.4, with {PAPER_PARAMETERS / findings.subject.parameters:.0f} times the parameters); {told}. "
         f"Without context {points(modes['none']['f1'])}, from the mask alone {points(modes['mask_only']['f1'])}."
     )
@@ -50,8 +51,7 @@ def _hotpot(findings: Findings) -> str | None:
     report = findings.reports.get("hotpot")
     if report is None:
         return None
-    table = report["tables"].get("all", next(iter(report["tables"].values())))
-    rows = [row for row in table["rows"] if row["decoding"] == "grounded"]
+    rows = [row for row in main_table(report)["rows"] if row["decoding"] == "grounded"]
     [alone] = [row for row in rows if row["k"] == 1]
     mean = [row for row in rows if row["rule"] == "mean"]
     best = max(rows, key=lambda row: float(row["f1"]))

@@ -61,7 +61,7 @@ class Job:
         return experiment, Records(self.folder, name, experiment, self.code)
 
 
-def measure_all(job: Job, apparatus: Apparatus, on_items: OnItems) -> dict[str, Experiment]:
+def measure_all(job: Job, apparatus: Apparatus, on_items: OnItems) -> dict[str, tuple[Experiment, Records]]:
     """Measure what is missing, the experiments that are timed last and alone.
 
     Args:
@@ -70,7 +70,7 @@ def measure_all(job: Job, apparatus: Apparatus, on_items: OnItems) -> dict[str, 
         on_items: called with the number of items done, of all, and the name of an experiment that is not finished.
 
     Returns:
-        The experiments by name; their records are complete.
+        The experiments by name, each with its records, which are complete.
 
     Raises:
         PrecogError: as the experiments; what was measured until then is kept.
@@ -87,7 +87,7 @@ def measure_all(job: Job, apparatus: Apparatus, on_items: OnItems) -> dict[str, 
     for name in job.names:
         experiment, records = built[name]
         _measure(experiment, records, lambda: on_items(*_progress(built, total)))
-    return {name: experiment for name, (experiment, _) in built.items()}
+    return built
 
 
 def _progress(built: Mapping[str, tuple[Experiment, Records]], total: int) -> tuple[int, int, str]:

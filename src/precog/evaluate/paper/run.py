@@ -15,7 +15,7 @@ from precog.evaluate.paper.data_files import DATA_SETS, DataFiles, find_data
 from precog.evaluate.paper.findings import Findings
 from precog.evaluate.paper.job import Job, OnItems, measure_all
 from precog.evaluate.paper.programme import PROGRAMME, Sizes
-from precog.evaluate.paper.records import Records, code_digest
+from precog.evaluate.paper.records import code_digest
 from precog.evaluate.paper.writing_up import Paths, write_up
 from precog.writing import marked_kinds
 
@@ -78,8 +78,7 @@ def reproduce_paper(wanted: Wanted, on_items: OnItems = lambda done, total, what
     subject = subject_of(apparatus.backbone())
     reports: dict[str, Mapping[str, Any]] = {}
     origins: dict[str, Mapping[str, Any]] = {}
-    for name, experiment in measure_all(job, apparatus, on_items).items():
-        kept = Records(records, name, experiment, job.code)
+    for name, (experiment, kept) in measure_all(job, apparatus, on_items).items():
         found = kept.read()
         reports[name] = experiment.report([found[number] for number in range(len(experiment))])
         origins[name] = kept.origins()[0]

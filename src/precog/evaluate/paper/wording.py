@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["capital", "counted", "gap_verdict", "interval", "percent", "points", "seconds", "size"]
+__all__ = [
+    "capital",
+    "counted",
+    "difference",
+    "gap_verdict",
+    "interval",
+    "percent",
+    "points",
+    "score",
+    "seconds",
+    "size",
+]
 
 
 def capital(text: str) -> str:
@@ -24,6 +35,16 @@ def points(value: int | float | None, digits: int = 1) -> str:
 def interval(value: int | float, low: int | float, high: int | float, digits: int = 1) -> str:
     """A value and its 95 % interval."""
     return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def score(row: Mapping[str, Any], name: str) -> str:
+    """``em`` or ``f1`` of a row of answers, with its interval."""
+    return interval(row[name], *row[f"{name}_interval"])
+
+
+def difference(gap: Mapping[str, Any]) -> str:
+    """A paired difference of scores, with its interval."""
+    return interval(gap["value"], gap["low"], gap["high"])
 
 
 def percent(share: int | float | None, digits: int = 1) -> str:

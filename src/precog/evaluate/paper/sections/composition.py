@@ -7,9 +7,9 @@ from precog import figures
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import TOP_K
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
-from precog.evaluate.paper.wording import interval, percent, points
+from precog.evaluate.paper.wording import difference, percent, points, score
 
-__all__ = ["composition"]
+__all__ = ["composition", "main_table"]
 
 PAPER_RULE = "mean"
 BEST = "best"
@@ -21,7 +21,7 @@ def composition(findings: Findings) -> Written | None:
     if report is None:
         return None
     tables = report["tables"]
-    main = tables.get("all", next(iter(tables.values())))
+    main = main_table(report)
     return Written(
         Section(
             "Several states at once: HotpotQA (Table 7)",
@@ -74,6 +74,12 @@ def _picture(table: Mapping[str, Any]) -> figures.Picture:
     return figures.Curves("Several states at once, HotpotQA", panels)
 
 
+def main_table(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of all questions, whatever their setting."""
+    tables: Mapping[str, Mapping[str, Any]] = report["tables"]
+    return tables.get("all", next(iter(tables.values())))
+
+
 def _settings(tables: Mapping[str, Any]) -> str:
     return ", ".join(f"{table['n']:,} {name}" for name, table in tables.items() if name != "all")
 
@@ -91,12 +97,12 @@ def _compared(table: Mapping[str, Any]) -> list[Compared]:
         if row is None:
             continue
         spans = row["without_yes_no"]
-        ours = f"{points(row['em'])} / {interval(row['f1'], *row['f1_interval'])}"
+        ours = f"{points(row['em'])} / {score(row, 'f1')}"
         ours += "" if spans is None else f"; spans only {points(spans['f1'])}"
         why = "Another model, trained on questions about one paragraph."
         if k > 1:
             gain = row["f1_gain"]
-            told = interval(gain["value"], gain["low"], gain["high"])
+            told = difference(gain)
             other, better = max(rows.items(), key=lambda entry: float(entry[1]["f1"]))
             why = f"ΔF1 to k = 1: {told}; the paper's {printed.f1 - TOP_K[1].f1:+.1f}."
             why += "" if other == PAPER_RULE else f" Best rule here: {other} with F1 {points(better['f1'])}."
@@ -126,9 +132,9 @@ def _grid(name: str, table: Mapping[str, Any]) -> Grid:
             row["rule"] + ("" if row["decoding"] == "grounded" else f", {row['decoding']}"),
             "exact" if row["exact"] else "approximate",
             points(row["em"]),
-            interval(row["f1"], *row["f1_interval"]),
+            score(row, "f1"),
             "–" if row["without_yes_no"] is None else points(row["without_yes_no"]["f1"]),
-            interval(*(row["f1_gain"][key] for key in ("value", "low", "high"))),
+            difference(row["f1_gain"]),
             points(row["mean_tokens_processed"], 0),
         )
         for row in table["rows"]

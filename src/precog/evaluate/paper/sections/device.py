@@ -7,6 +7,7 @@ from precog.evaluate.paper.findings import Drawing
 from precog.evaluate.paper.report import Picture
 from precog.plan import curves
 from precog.plan.paper import PAPER
+from precog.plan.storage import state_bytes
 
 __all__ = ["device_figures"]
 
@@ -41,7 +42,7 @@ def _pipeline() -> tuple[str, figures.Picture, str]:
     drawn = figures.Pipeline(
         "PRECOG on the paper's device",
         chunk_tokens=PAPER.edge.chunk_tokens,
-        state_bytes=196_608,
+        state_bytes=state_bytes(PAPER.model),
         question_tokens=PAPER.edge.query_tokens,
         stages_sec={name: stages[name] for name in ("encode", "load", "inject") if name in stages},
     )

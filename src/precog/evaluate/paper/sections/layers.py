@@ -8,7 +8,7 @@ from precog.evaluate.depth import paper_shares
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import DEPTH
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
-from precog.evaluate.paper.wording import interval, points, size
+from precog.evaluate.paper.wording import difference, points, score, size
 
 __all__ = ["layers"]
 
@@ -80,7 +80,7 @@ def _compared(report: Mapping[str, Any]) -> list[Compared]:
             continue
         printed = DEPTH[share]
         gain = row["f1_gain"]
-        lost = interval(gain["value"], gain["low"], gain["high"])
+        lost = difference(gain)
         paper_lost = printed.f1 - DEPTH["all"].f1
         why = "The others are compared with it."
         if name == "none":
@@ -91,7 +91,7 @@ def _compared(report: Mapping[str, Any]) -> list[Compared]:
             Compared(
                 f"{share} ({row['num_layers']} of {whole['num_layers']} layers, {size(row['state_bytes'])}): EM / F1",
                 f"{printed.em} / {printed.f1}",
-                f"{points(row['em'])} / {interval(row['f1'], *row['f1_interval'])}",
+                f"{points(row['em'])} / {score(row, 'f1')}",
                 why,
             )
         )
@@ -115,7 +115,7 @@ def _depth_grid(report: Mapping[str, Any]) -> Grid:
             f"{row['num_layers']}",
             f"{row['state_bytes']:,}",
             points(row["em"]),
-            interval(row["f1"], *row["f1_interval"]),
+            score(row, "f1"),
         )
         for name, row in report["rows"].items()
     ]
@@ -130,8 +130,8 @@ def _pareto_grid(report: Mapping[str, Any]) -> Grid:
             row["layers"],
             f"{row['state_bytes']:,}",
             points(row["em"]),
-            interval(row["f1"], *row["f1_interval"]),
-            interval(*(row["f1_gain"][key] for key in ("value", "low", "high"))),
+            score(row, "f1"),
+            difference(row["f1_gain"]),
             "yes" if row["on_front"] else "",
         )
         for row in report["rows"].values()
@@ -146,8 +146,8 @@ def _temperature_grid(report: Mapping[str, Any]) -> Grid:
             "best state alone" if row["temperature"] is None else f"{row['temperature']:g}",
             points(row["mean_top_weight"], 2),
             points(row["em"]),
-            interval(row["f1"], *row["f1_interval"]),
-            interval(*(row["f1_gain"][key] for key in ("value", "low", "high"))),
+            score(row, "f1"),
+            difference(row["f1_gain"]),
         )
         for row in report["rows"].values()
     ]

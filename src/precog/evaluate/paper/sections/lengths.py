@@ -7,7 +7,7 @@ from precog import figures
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import CHUNK_LENGTH
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
-from precog.evaluate.paper.wording import counted, interval, percent, points
+from precog.evaluate.paper.wording import counted, difference, percent, points, score
 
 __all__ = ["lengths"]
 
@@ -88,19 +88,21 @@ def _compared(data: str, bins: Mapping[str, Any]) -> list[Compared]:
     of = "" if data == NQ else f", of {NQ}"
     for name, printed in CHUNK_LENGTH.items():
         row = bins.get(name)
+        what = f"{data}, {name} tokens: F1 injected / in context"
+        paper = f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f}){of}"
         if row is None:
             if bins:
-                why = "No passage of the data is as long as that, and no longer."
-                paper = f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f}){of}"
-                rows.append(Compared(f"{data}, {name} tokens: F1 injected / in context", paper, "no passage", why))
+                rows.append(
+                    Compared(what, paper, "no passage", "No passage of the data is as long as that, and no longer.")
+                )
             continue
         whole, chunked = row["gap_whole"], row["gap_chunked"]
-        told = interval(whole["value"], whole["low"], whole["high"])
-        chunk_told = interval(chunked["value"], chunked["low"], chunked["high"])
+        told = difference(whole)
+        chunk_told = difference(chunked)
         rows.append(
             Compared(
-                f"{data}, {name} tokens: F1 injected / in context",
-                f"{printed.inject} / {printed.in_context} (gap {printed.inject - printed.in_context:+.1f}){of}",
+                what,
+                paper,
                 f"{points(row['whole']['f1'])} / {points(row['in_context']['f1'])} (gap {told}), "
                 f"{counted(row['n'], 'question')}",
                 f"{percent(row['agreement'])} of the answers are word for word the same. From the best chunk alone: F1 "
@@ -125,13 +127,11 @@ def _grid(title: str, bins: Mapping[str, Any], shares: Mapping[str, float] | Non
     for name, row in bins.items():
         if row is None:
             continue
-        gaps = [
-            interval(*(row[key][part] for part in ("value", "low", "high"))) for key in ("gap_whole", "gap_chunked")
-        ]
+        gaps = [difference(row[key]) for key in ("gap_whole", "gap_chunked")]
         cells = [
             name,
             f"{row['n']:,}",
-            interval(row["in_context"]["f1"], *row["in_context"]["f1_interval"]),
+            score(row["in_context"], "f1"),
             points(row["whole"]["f1"]),
             gaps[0],
             percent(row["agreement"]),

@@ -7,7 +7,7 @@ from precog import figures
 from precog.evaluate.paper.findings import Drawing, Findings, Written
 from precog.evaluate.paper.printed import MAIN
 from precog.evaluate.paper.report import Compared, Grid, Picture, Section
-from precog.evaluate.paper.wording import capital, gap_verdict, interval, percent, points, seconds
+from precog.evaluate.paper.wording import capital, difference, gap_verdict, percent, points, score, seconds
 
 __all__ = ["main_result"]
 
@@ -76,14 +76,14 @@ def _compared(findings: Findings, report: Mapping[str, Any]) -> list[Compared]:
     }
     for mode, printed in MAIN.items():
         row = modes[mode]
-        ours = f"{interval(row['em'], *row['em_interval'])} / {interval(row['f1'], *row['f1_interval'])}"
+        ours = f"{score(row, 'em')} / {score(row, 'f1')}"
         rows.append(Compared(f"{_MODES[mode]}: EM / F1", f"{printed.em} / {printed.f1}", ours, reasons[mode]))
     gap = _gap(report, "in_context")
     rows.append(
         Compared(
             "injected − in context: F1",
             "−0.2",
-            interval(gap["value"], gap["low"], gap["high"]),
+            difference(gap),
             "Theorem 1 says 0 up to rounding; both answer the same questions, so they are compared in pairs.",
         )
     )
@@ -104,8 +104,8 @@ def _grid(name: str, report: Mapping[str, Any]) -> Grid:
     for mode, row in report["modes"].items():
         rows.append((
             _MODES[mode],
-            interval(row["em"], *row["em_interval"]),
-            interval(row["f1"], *row["f1_interval"]),
+            score(row, "em"),
+            score(row, "f1"),
             points(row["mean_tokens_processed"]),
             seconds(row["mean_latency_sec"]),
         ))  # fmt: skip
