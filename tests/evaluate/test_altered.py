@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lovelace import PARAGRAPHS, QUESTIONS
 
 from precog.errors import UsageError
 from precog.evaluate.depth import Depth, DepthSettings, paper_subsets
@@ -13,19 +14,6 @@ from precog.evaluate.pareto import Pareto, ParetoSettings
 from precog.evaluate.squad_data import Question
 from precog.evaluate.temperature import Temperature, TemperatureSettings
 from precog.state import LayerSubset
-
-PARAGRAPHS = (
-    "Ada Lovelace was born in London in 1815 and wrote the first program.",
-    "The Danube flows through Vienna, Budapest and Belgrade to the Black Sea.",
-    "Mount Kenya is 5,199 metres high and is Africa's second highest mountain.",
-    "The Treaty of Ghent ended the War of 1812 between two nations.",
-)
-QUESTIONS = [
-    Question("a", "t", PARAGRAPHS[0], "Where was Ada Lovelace born?", ("London",)),
-    Question("b", "t", PARAGRAPHS[1], "Which sea does the Danube reach?", ("the Black Sea", "Black Sea")),
-    Question("c", "t", PARAGRAPHS[2], "How high is Mount Kenya?", ("5,199 metres",)),
-    Question("d", "t", PARAGRAPHS[3], "Which treaty ended the War of 1812?", ("The Treaty of Ghent",)),
-]
 
 
 def _texts(experiment, variant):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from lovelace import PARAGRAPHS, QUESTIONS
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.encoders import load_encoder
@@ -13,21 +14,7 @@ from precog.evaluate.experiment import measured as records_of
 from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.squad import MODES, Squad, SquadSettings
-from precog.evaluate.squad_data import Question
 from precog.text.tokenizer import load_mistral_tokenizer
-
-PARAGRAPHS = (
-    "Ada Lovelace was born in London in 1815 and wrote the first program.",
-    "The Danube flows through Vienna, Budapest and Belgrade to the Black Sea.",
-    "Mount Kenya is 5,199 metres high and is Africa's second highest mountain.",
-    "The Treaty of Ghent ended the War of 1812 between two nations.",
-)
-QUESTIONS = [
-    Question("a", "t", PARAGRAPHS[0], "Where was Ada Lovelace born?", ("London",)),
-    Question("b", "t", PARAGRAPHS[1], "Which sea does the Danube reach?", ("the Black Sea", "Black Sea")),
-    Question("c", "t", PARAGRAPHS[2], "How high is Mount Kenya?", ("5,199 metres",)),
-    Question("d", "t", PARAGRAPHS[3], "Which treaty ended the War of 1812?", ("The Treaty of Ghent",)),
-]
 
 
 @pytest.fixture(scope="module")

@@ -50,8 +50,8 @@ app.command()(composition)
 
 @app.command()
 def squad(
-    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    data: options.SquadFile,
+    limit: options.Limit = None,
     seed: options.Seed = 0,
     context: Annotated[str, typer.Option(metavar="gold|retrieved", help="Where the paragraph comes from.")] = "gold",
     modes: Annotated[str, typer.Option(metavar="M,M,…", help="Modes to run.")] = ",".join(MODES),

@@ -1,6 +1,5 @@
 """``precog eval codecs``: what it costs to store states in fewer bits."""
 
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,8 +16,8 @@ from precog.state import codec_named
 
 
 def codecs(
-    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    data: options.SquadFile,
+    limit: options.Limit = None,
     seed: options.Seed = 0,
     names: Annotated[
         str, typer.Option("--codecs", metavar="C,C,…", help="Codecs to compare with fp32.")

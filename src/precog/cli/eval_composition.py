@@ -1,6 +1,5 @@
 """``precog eval composition``: rules of composition, compared on the same questions and chunks."""
 
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -19,8 +18,8 @@ from precog.state.codec import codec_named
 
 
 def composition(
-    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    data: options.SquadFile,
+    limit: options.Limit = None,
     seed: options.Seed = 0,
     chunks: Annotated[int, typer.Option(metavar="N", help="Paragraphs of each question, its own among them.")] = 3,
     rules: Annotated[

@@ -1,6 +1,5 @@
 """``precog eval depth``: answers from the states of some layers only."""
 
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -15,8 +14,8 @@ from precog.evaluate.squad_data import read_questions, sample_questions
 
 
 def depth(
-    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    data: options.SquadFile,
+    limit: options.Limit = None,
     seed: options.Seed = 0,
     layers: Annotated[
         list[str] | None,

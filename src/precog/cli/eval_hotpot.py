@@ -20,7 +20,7 @@ from precog.evaluate.subset import sample_questions
 
 def hotpot(
     data: Annotated[Path, typer.Option(metavar="FILE", help="HotpotQA distractor JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    limit: options.Limit = None,
     seed: options.Seed = 0,
     setting: Annotated[
         str, typer.Option(metavar=f"{OFFICIAL}|{REBUILT}|all", help="Questions whose paragraphs are these.")

@@ -1,6 +1,5 @@
 """``precog eval long``: long documents made of the articles of SQuAD."""
 
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -19,7 +18,7 @@ _DEFAULTS = LongSettings()
 
 
 def long(
-    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
+    data: options.SquadFile,
     per_bin: Annotated[int, typer.Option(metavar="N", help="Questions in each bin of lengths.")] = _DEFAULTS.per_bin,
     per_document: Annotated[
         int, typer.Option(metavar="N", help="Most questions about one document, which is read once for all of them.")

@@ -31,7 +31,7 @@ def nq(
     data: Annotated[
         Path, typer.Option(metavar="FILE", help="Natural Questions, simplified JSON lines, or QED's (.gz allowed).")
     ],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    limit: options.Limit = None,
     per_bin: Annotated[
         int | None, typer.Option(metavar="N", help="Most questions of each bin, instead of --limit.", min=1)
     ] = None,

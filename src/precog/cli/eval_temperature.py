@@ -1,6 +1,5 @@
 """``precog eval temperature``: the softmax temperature of composed states."""
 
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -17,8 +16,8 @@ _DEFAULTS = TemperatureSettings()
 
 
 def temperature(
-    data: Annotated[Path, typer.Option(metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")],
-    limit: Annotated[int | None, typer.Option(metavar="N", help="Questions; all when left out.", min=1)] = None,
+    data: options.SquadFile,
+    limit: options.Limit = None,
     seed: options.Seed = 0,
     temperatures: Annotated[
         str, typer.Option(metavar="T,T,…", help="Temperatures of the softmax over scores; 1 in the paper.")

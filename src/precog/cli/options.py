@@ -1,5 +1,6 @@
 """Options that several commands share, as types: one spelling and one line of help for all of them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -133,6 +134,10 @@ Budget = Annotated[
         show_default=False,
     ),
 ]
+SquadFile = Annotated[
+    Path, typer.Option("--data", metavar="FILE", help="SQuAD v1.1 JSON, or JSON lines (.gz allowed).")
+]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Questions; all when left out.", min=1)]
 Seed = Annotated[
     int,
     typer.Option(
