@@ -21,10 +21,11 @@ from precog.backbones.tenns.checkpoint import load_model, save_model
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.cli.progress import RunProgress
+from precog.questions.passage import Ask, Kind, Passage
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.asking import write
 from precog.train.asking.turned import ASKING
-from precog.train.data.rows import Ask, Kind, Passage, PreparedSet, write_columns
+from precog.train.data.rows import PreparedSet, write_columns
 from precog.train.data.tokens import EOS_ID, Pieces, tokenise
 
 TOWNS = ("Oslo", "Riga", "Bern", "Lyon", "Cork", "York", "Kiel", "Nice", "Bari", "Graz", "Linz", "Pisa")

@@ -9,13 +9,14 @@ import torch
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
 from precog.errors import TrainingError
+from precog.questions.passage import Ask, Kind, Passage
 from precog.train.asking import write
 from precog.train.asking.parts import columns_of, is_written, joined, read_part, write_part
 from precog.train.asking.sample import read_states, ready, sample_segments
 from precog.train.asking.turned import ReversedBatches
 from precog.train.asking.write import REFUSALS, Asked, Asking, ask_slice, choose_spans, refusal
 from precog.train.data.batches import MixtureEntry, QuestionBatches
-from precog.train.data.rows import Ask, Kind, Passage, PreparedSet, write_columns
+from precog.train.data.rows import PreparedSet, write_columns
 from precog.train.data.tokens import EOS_ID, PROMPT, Pieces, tokenise
 from precog.train.objective import span_mask
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from precog.errors import InputError, TrainingError
+from precog.questions.passage import Kind
 from precog.train.conversation import Said, conversation_columns, read_roles
-from precog.train.data.rows import Kind
 from precog.train.data.tokens import BOUNDARY_ID, EOS_ID, Pieces
 from precog.train.examples import only_conversations, prepare_examples
 

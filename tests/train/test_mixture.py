@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from precog.errors import TrainingError
+from precog.questions.passage import Kind
 from precog.train.data.documents import Document
 from precog.train.data.recall import make_copy, make_recall
-from precog.train.data.rows import Kind, PreparedSet, write_columns
+from precog.train.data.rows import PreparedSet, write_columns
 from precog.train.data.shards import TokenStream, merge_shards, tokens_of, write_shard
 from precog.train.data.tokens import Pieces, tokenise
 from precog.train.mixture import Phase, PhasedBatches, prepared_sets, prepared_streams, read_phases

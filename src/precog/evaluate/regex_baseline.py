@@ -5,8 +5,8 @@ The floor that reading has to beat. It knows the gold paragraph and nothing else
 
 import re
 
-from precog.train.data.spans import Span, SpanType, find_spans, split_sentences
-from precog.train.data.vocabulary import FUNCTION_WORDS
+from precog.questions.spans import Span, SpanType, find_spans, split_sentences
+from precog.questions.vocabulary import FUNCTION_WORDS
 
 __all__ = ["answer_by_rule"]
 

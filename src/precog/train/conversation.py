@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from precog.errors import InputError
+from precog.questions.passage import Kind
 from precog.train.data.chat import Conversation, read_conversations
-from precog.train.data.rows import Columns, Kind
+from precog.train.data.rows import Columns
 from precog.train.data.tokens import BOUNDARY_ID, EOS_ID, PROMPT, Pieces
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"

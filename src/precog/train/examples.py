@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from precog.errors import InputError, TrainingError
+from precog.questions.passage import Kind, Passage
 from precog.train.conversation import Said, conversation_columns, most_prompt_tokens, read_roles
 from precog.train.data.documents import form
 from precog.train.data.folder import kind_of
-from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, Kind, Passage, PreparedSet, write_columns
+from precog.train.data.rows import COLUMNS, CONTEXT_TOKENS, Columns, PreparedSet, write_columns
 from precog.train.data.squad import Paragraph, plain, read_squad, squad_passages
 from precog.train.data.tokens import MAX_ANSWER_TOKENS, Pieces, tokenise
 

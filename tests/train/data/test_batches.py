@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from precog.errors import TrainingError
+from precog.questions.passage import Kind
 from precog.train.data.batches import Batch, MixtureEntry, PackedTokens, QuestionBatches
 from precog.train.data.recall import make_copy, make_recall
-from precog.train.data.rows import Kind, PreparedSet, write_columns
+from precog.train.data.rows import PreparedSet, write_columns
 from precog.train.data.shards import Shard, merge_shards, write_shard
 from precog.train.data.tokens import Pieces, tokenise
 

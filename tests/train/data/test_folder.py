@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from precog.errors import InputError
+from precog.questions.passage import Kind
 from precog.train.data.folder import is_prepared, kind_of, prepare_folder
 from precog.train.data.prepare import PrepareOptions, prepare
-from precog.train.data.rows import Kind, PreparedSet
+from precog.train.data.rows import PreparedSet
 from precog.train.data.shards import TokenStream
 
 RNG = random.Random(0)

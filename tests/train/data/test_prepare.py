@@ -1,7 +1,9 @@
 import gzip
+import hashlib
 import json
 import lzma
 import random
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precog.errors import InputError, StorageError, TrainingError
+from precog.questions.passage import Ask, Kind, Passage
+from precog.questions.spans import Span, SpanType
 from precog.text.tokenizer import MistralTokenizer
 from precog.train.data.counterfactual import EntityPool
 from precog.train.data.documents import Document, parse_documents, read_documents
 from precog.train.data.passages import chunk_document, make_passage
 from precog.train.data.prepare import PrepareOptions, prepare, show
 from precog.train.data.recall import make_copy, make_recall, make_table
-from precog.train.data.rows import Ask, Kind, Passage, PreparedSet, merge_folders, write_columns
+from precog.train.data.rows import PreparedSet, merge_folders, write_columns
 from precog.train.data.shards import TokenStream
-from precog.train.data.spans import Span, SpanType
 from precog.train.data.squad import (
     Paragraph,
     counterfactual_passage,
@@ -134,6 +137,17 @@ def test_passages_ask_about_different_spans(counterfactual: bool) -> None:
         assert all(answer and answer not in ask.question for answer, ask in zip(answers, passage.asks, strict=True))
         if counterfactual:
             assert "1824" not in passage.text or "1890" not in passage.text
+
+
+@pytest.mark.parametrize(("counterfactual", "digest"), [(False, "0a864db18c4b9ce3"), (True, "a8cac4ecd670dd6e")])
+def test_passages_are_those_that_were_made_before(counterfactual: bool, digest: str) -> None:
+    rng, pool, told = random.Random(3), EntityPool(), hashlib.sha256()
+    with resources.files("precog.text").joinpath("data/sample.txt").open(encoding="utf-8") as lines:
+        for document in parse_documents(list(lines), "Saint Helena"):
+            for text in chunk_document(document, rng):
+                made = make_passage(text, document.title, pool, rng, 12, counterfactual)
+                told.update(repr((made.text, [(a.question, a.start, a.stop, int(a.kind)) for a in made.asks])).encode())
+    assert told.hexdigest()[:16] == digest
 
 
 @given(st.integers(0, 10_000))

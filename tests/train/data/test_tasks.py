@@ -10,18 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precog.errors import InputError
+from precog.questions.noise import content_words
+from precog.questions.passage import Kind, Passage
 from precog.train.data.chat import Conversation, Slot, Turn, read_conversations
 from precog.train.data.counterfactual import EntityPool
 from precog.train.data.dialogue import dialogue_passages
-from precog.train.data.noise import careless, content_words, recast, reword, thin, trim
 from precog.train.data.passages import make_passage
 from precog.train.data.remix import remixed, unanswerable_asks
-from precog.train.data.rows import Kind, Passage
-from precog.train.data.spans import find_spans
 from precog.train.data.squad import Paragraph, held_out_paragraphs, held_out_titles, squad_passages
-from precog.train.data.subjects import subject_of
-from precog.train.data.verbs import base_form, participle, past_form, present_form
-from precog.train.data.wordings import NOUN_WORDINGS, PAST_WORDINGS, VERB_WORDINGS
 
 SENTENCES = (
     "The old mill was built in 1750 by Henry Stone.",
@@ -58,73 +54,6 @@ def test_made_questions_hold_no_answer_and_point_into_their_text(text: str, seed
     check(made[0])
     for ask in made[0].asks:
         assert made[0].text[ask.start : ask.stop].lower() not in ask.question.lower()
-
-
-@given(st.sampled_from(SENTENCES), seeds)
-@settings(max_examples=150)
-def test_noise_keeps_what_a_question_needs(sentence: str, seed: int) -> None:
-    rng = random.Random(seed)
-    question = f"Which {sentence.split()[1]} {sentence.rstrip('.')[4:]} in ___ and elsewhere?"
-    thinned = thin(question, rng)
-    assert "___" in thinned
-    assert thinned.split()[0] == "Which"
-    assert len(thinned) <= len(question)
-    assert content_words(thinned) <= content_words(question)
-    assert len(content_words(thinned)) >= min(3, len(content_words(question))) - 1
-    assert "___" in reword(question, rng)
-    rough = careless(question, rng).lower().rstrip("?").split()
-    assert len(question.split()) - len(rough) in (0, 1)
-
-
-def questions(change: object, question: str) -> set[str]:
-    assert callable(change)
-    return {change(question, random.Random(seed)) for seed in range(60)}
-
-
-def test_questions_are_recast_by_what_they_ask() -> None:
-    assert "What is the birthplace of Ann Lee?" in questions(recast, "Where was Ann Lee born?")
-    assert "When was the death of Otto von Stein?" in questions(recast, "When did Otto von Stein die?")
-    assert questions(recast, "Who wrote the novel?") >= {
-        "Who is the author of the novel?",
-        "By whom was the novel written?",
-        "The novel was written by whom?",
-    }
-    assert "By whom were two moons discovered?" in questions(recast, "Who discovered two moons?")
-    assert questions(recast, "What is the tallest tower in Rome?") == {"What is the tallest tower in Rome?"}
-
-
-def test_words_are_replaced_by_those_of_their_form() -> None:
-    made = questions(reword, "What did the company build in the city during two large wars?")
-    assert any(" construct in the city" in q for q in made)
-    assert any("two big conflicts" in q or "2 large conflicts" in q for q in made)
-    assert not any("built" in q or "Company" in q for q in made)
-    assert not any("drama" in q for q in questions(reword, "Who plays in the film?"))
-    assert any("was erected" in q or "was built" in q for q in questions(reword, "What was constructed here?"))
-    assert questions(reword, "What led to the rise of Rome?") == {"What led to the rise of Rome?"}  # no "headed to"
-
-
-def test_tables_of_words_are_consistent() -> None:
-    for table in (NOUN_WORDINGS, VERB_WORDINGS, PAST_WORDINGS):
-        assert len(table) > 150
-        assert all(others and word not in others for word, others in table.items())
-    for verb in ("carry", "stop", "build", "create", "choose", "permit"):
-        assert base_form(past_form(verb)) == verb
-    assert [participle(v) for v in ("write", "build", "divide")] == ["written", "built", "divided"]
-    assert [present_form(v) for v in ("carry", "teach", "lead")] == ["carries", "teaches", "leads"]
-
-
-def test_a_pronoun_is_what_the_sentence_before_speaks_of() -> None:
-    def subject(sentence: str, before: str, title: str = "") -> set[str]:
-        return {subject_of(sentence, before, find_spans(before), title, random.Random(seed)) for seed in range(20)}
-
-    before = "Maria Weber wrote the novel of the year, which was sold in Geneva."
-    assert subject("She died in 1851.", before) == {"Maria Weber", "the person who wrote the novel of the year"}
-    assert subject("It is 34 m tall.", "The old mill was built in 1750.") == {"the old mill"}
-    assert subject("They were sold.", "The old mill was built in 1750.") == {""}
-    assert subject("He died.", "In 1910 Paul Miller met John Baker.") == {""}
-    assert subject("He died.", "The war began.", "Paul Miller") == {"Paul Miller"}
-    assert subject("He died.", "The war began.", "Second World War") == {""}
-    assert subject("The mill fell.", before) == {""}
 
 
 PARAGRAPHS = [
@@ -257,13 +186,3 @@ def test_what_is_no_conversation_is_told_in_one_line(tmp_path: Path, line: str) 
     with pytest.raises(InputError, match="conversations") as told:
         list(read_conversations(tmp_path / "a.jsonl"))
     assert "\n" not in str(told.value)
-
-
-def test_a_trimmed_question_is_still_a_question() -> None:
-    question = "Who built the old stone bridge of the village in the year of the flood?"
-    made = questions(trim, question)
-    assert "Who built the stone bridge of the village?" in made
-    assert all(q.startswith("Who built the") and q.endswith("?") for q in made)
-    assert questions(trim, "The bridge was built by the council in what year?") == {
-        "The bridge was built by the council in what year?"
-    }

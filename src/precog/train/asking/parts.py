@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precog.errors import StorageError, TrainingError
+from precog.questions.passage import Kind
 from precog.train.asking.write import REFUSALS, Asked
-from precog.train.data.rows import Columns, Kind, PreparedSet
+from precog.train.data.rows import Columns, PreparedSet
 
 ASKED_COPIES = 2
 ROWS_PER_CHUNK = 8

@@ -4,10 +4,11 @@ import random
 import re
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from precog.train.data.spans import Span, SpanType
-from precog.train.data.vocabulary import FIRST_HEADS, HEADS
+from precog.questions.spans import Span, SpanType
+from precog.questions.vocabulary import FIRST_HEADS, HEADS
 
 __all__ = ["EntityPool", "Swap", "choose_swaps", "swap"]
 
@@ -23,7 +24,7 @@ class EntityPool:
         self._size = size
         self._seen: dict[tuple[SpanType, str], deque[str]] = {}
 
-    def add(self, text: str, spans: list[Span]) -> None:
+    def add(self, text: str, spans: Sequence[Span]) -> None:
         """Remember the poolable spans of a text; one at the head of a sentence may be any word, so it is left out."""
         for span in spans:
             if span.type in _POOLED and span.start and text[span.start - 2 : span.start - 1] not in (".", "\n", ""):

@@ -8,13 +8,13 @@ import random
 import re
 from collections.abc import Iterator
 
+from precog.questions.cloze import BLANK, make_cloze
+from precog.questions.noise import careless, content_words, reword
+from precog.questions.passage import Ask, Kind, Passage
+from precog.questions.spans import Span, SpanType, find_spans, split_sentences
+from precog.questions.vocabulary import FUNCTION_WORDS
 from precog.train.data.chat import Conversation, Turn
-from precog.train.data.cloze import BLANK, make_cloze
-from precog.train.data.noise import careless, content_words, reword
-from precog.train.data.rows import Ask, Kind, Passage
 from precog.train.data.slots import SLOT_QUESTIONS
-from precog.train.data.spans import Span, SpanType, find_spans, split_sentences
-from precog.train.data.vocabulary import FUNCTION_WORDS
 
 __all__ = ["MAX_CHARS", "dialogue_passages", "is_too_long"]
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from precog.questions.passage import Kind, Passage
+from precog.questions.spans import split_sentences
 from precog.train.data.chat import Conversation, read_conversations
 from precog.train.data.counterfactual import EntityPool
 from precog.train.data.dialogue import dialogue_passages, is_too_long
@@ -19,9 +21,8 @@ from precog.train.data.documents import Document, read_documents
 from precog.train.data.passages import chunk_document, make_passage
 from precog.train.data.recall import make_copy, make_recall, make_table
 from precog.train.data.remix import remixed, unanswerable_asks
-from precog.train.data.rows import Kind, Passage, write_columns
+from precog.train.data.rows import write_columns
 from precog.train.data.shards import tokens_of, write_shard
-from precog.train.data.spans import split_sentences
 from precog.train.data.squad import (
     Paragraph,
     counterfactual_passage,

@@ -27,11 +27,12 @@ from pathlib import Path
 import numpy as np
 
 from precog.errors import InputError, StorageError, TrainingError
+from precog.questions.passage import Kind
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.data.dialogue import MAX_CHARS
 from precog.train.data.documents import check_form, source_name
 from precog.train.data.jobs import SPLITS, SQUAD_SLICES, HoldOut, Job, run_job
-from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Kind, PreparedSet, merge_folders
+from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, PreparedSet, merge_folders
 from precog.train.data.shards import merge_shards
 from precog.train.data.tokens import MAX_ANSWER_TOKENS, Pieces
 

@@ -6,8 +6,8 @@ One to thirty-two facts per passage: the curriculum that teaches a fixed-size st
 import random
 from collections.abc import Callable
 
-from precog.train.data.rows import Ask, Kind, Passage
-from precog.train.data.vocabulary import ADJECTIVES, CITIES, FIRST_NAMES, JOBS, NOUNS, ONSETS, VOWELS
+from precog.questions.passage import Ask, Kind, Passage
+from precog.questions.vocabulary import ADJECTIVES, CITIES, FIRST_NAMES, JOBS, NOUNS, ONSETS, VOWELS
 
 __all__ = ["make_copy", "make_recall", "make_table"]
 

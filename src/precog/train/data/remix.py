@@ -7,12 +7,12 @@ article, taken only where the answer does not occur and no sentence looks like t
 import random
 from collections.abc import Mapping, Sequence
 
+from precog.questions.noise import careless, content_words, recast, reword, trim
+from precog.questions.passage import Ask, Kind, Passage
+from precog.questions.spans import split_sentences
+from precog.questions.vocabulary import words
 from precog.train.data.counterfactual import EntityPool
-from precog.train.data.noise import careless, content_words, recast, reword, trim
-from precog.train.data.rows import Ask, Kind, Passage
-from precog.train.data.spans import split_sentences
 from precog.train.data.squad import Paragraph, counterfactual_passage, squad_passages
-from precog.train.data.vocabulary import words
 
 __all__ = ["remixed", "unanswerable_asks"]
 

@@ -13,7 +13,7 @@ NumPy alone:
 ``answer_start``    int16 [Q]           index of the answer's first token in the chunk's row of ``context``, or −1
 ``answer_len``      int16 [Q]           tokens of the answer; 0 where the chunk does not answer
 ``chunk``           int32 [Q]           the chunk a row belongs to
-``kind``            uint8 [Q]           see :class:`Kind`
+``kind``            uint8 [Q]           see :class:`~precog.questions.passage.Kind`
 ==================  ==================  ===============================================================
 
 The answer's tokens are always ``context[chunk, answer_start : answer_start + answer_len]``: what grounded decoding
@@ -25,19 +25,18 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precog.errors import TrainingError
+from precog.questions.passage import Kind
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.data.arrays import mapped, read_meta, write_array, write_meta
 
-__all__ = ["COLUMNS", "Ask", "Columns", "Kind", "Passage", "PreparedSet", "crc32_of", "merge_folders", "write_columns"]
+__all__ = ["COLUMNS", "Columns", "PreparedSet", "crc32_of", "merge_folders", "write_columns"]
 
 FORMAT = 2
 CONTEXT_TOKENS = 256
@@ -57,36 +56,6 @@ COLUMNS: Mapping[str, type[np.generic]] = {
     "kind": np.uint8,
 }
 _PER_CHUNK = ("context", "context_len", "first_question")
-
-
-class Kind(IntEnum):
-    """What a question row trains."""
-
-    CLOZE = 0
-    WH = 1
-    SQUAD = 2
-    UNANSWERABLE = 3
-    KEY_VALUE = 4
-    COPY = 5
-    TABLE = 6
-    DIALOGUE = 7
-
-
-class Ask(NamedTuple):
-    """A question and the characters of its passage that answer it; ``UNANSWERABLE`` ones start and stop at 0."""
-
-    question: str
-    start: int
-    stop: int
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A text of at most one chunk with the questions asked of it."""
-
-    text: str
-    asks: tuple[Ask, ...]
 
 
 def write_columns(folder: Path, columns: Columns, notes: Mapping[str, object]) -> None:

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precog.errors import TrainingError
+from precog.questions.spans import split_sentences
 from precog.text.tokenizer import MISTRAL_SHA256
 from precog.train.data.arrays import mapped, read_meta, write_array, write_meta
 from precog.train.data.documents import Document
 from precog.train.data.rows import crc32_of
-from precog.train.data.spans import split_sentences
 from precog.train.data.tokens import BOUNDARY_ID, Pieces
 
 __all__ = ["SEGMENT_TOKENS", "Shard", "TokenStream", "merge_shards", "segments", "tokens_of", "write_shard"]

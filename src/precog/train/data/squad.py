@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from precog.errors import InputError
+from precog.questions.passage import Ask, Kind, Passage
+from precog.questions.spans import SpanType, find_spans, split_sentences
+from precog.questions.vocabulary import FUNCTION_WORDS
 from precog.train.data.counterfactual import EntityPool, choose_swaps, swap
 from precog.train.data.documents import open_lines, valid
-from precog.train.data.rows import Ask, Kind, Passage
-from precog.train.data.spans import SpanType, find_spans, split_sentences
-from precog.train.data.vocabulary import FUNCTION_WORDS
 
 __all__ = [
     "Paragraph",

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import sentencepiece
 
+from precog.questions.passage import Kind, Passage
 from precog.text.tokenizer import MISTRAL_FILE, MistralTokenizer
-from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns, Kind, Passage
+from precog.train.data.rows import CONTEXT_TOKENS, ROW_TOKENS, Columns
 
 __all__ = ["PROMPT", "Dropped", "Pieces", "shared_pieces", "tokenise"]
 

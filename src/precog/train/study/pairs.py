@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from precog.errors import TrainingError
+from precog.questions.passage import Kind
 from precog.train.data.batches import Batch
-from precog.train.data.rows import Kind
 
 __all__ = ["LEVELS", "PairBatches"]
 

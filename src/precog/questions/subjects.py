@@ -7,9 +7,9 @@ import random
 import re
 from collections.abc import Sequence
 
-from precog.train.data.spans import Span, SpanType
-from precog.train.data.verbs import is_verb
-from precog.train.data.vocabulary import FIRST_NAMES, FUNCTION_WORDS
+from precog.questions.spans import Span, SpanType
+from precog.questions.verbs import is_verb
+from precog.questions.vocabulary import FIRST_NAMES, FUNCTION_WORDS
 
 __all__ = ["subject_of"]
 

@@ -6,8 +6,8 @@ the words of ``a b c`` replace one another. An underscore is a space.
 
 from collections.abc import Callable
 
-from precog.train.data.verbs import participle, past_form, present_form
-from precog.train.data.vocabulary import words
+from precog.questions.verbs import participle, past_form, present_form
+from precog.questions.vocabulary import words
 
 __all__ = [
     "AGENTS",

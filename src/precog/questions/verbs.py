@@ -2,7 +2,7 @@
 
 import re
 
-from precog.train.data.vocabulary import AUXILIARIES, IRREGULAR, PRESENT, words
+from precog.questions.vocabulary import AUXILIARIES, IRREGULAR, PRESENT, words
 
 __all__ = ["base_form", "is_verb", "participle", "past_form", "present_form"]
 

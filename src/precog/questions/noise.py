@@ -8,9 +8,9 @@ import random
 import re
 from collections.abc import Collection
 
-from precog.train.data.verbs import base_form, is_verb, participle
-from precog.train.data.vocabulary import AUXILIARIES, DETERMINERS, FUNCTION_WORDS, PREPOSITIONS, words
-from precog.train.data.wordings import (
+from precog.questions.verbs import base_form, is_verb, participle
+from precog.questions.vocabulary import AUXILIARIES, DETERMINERS, FUNCTION_WORDS, PREPOSITIONS, words
+from precog.questions.wordings import (
     AGENTS,
     DEMONYMS,
     NOUN_WORDINGS,

@@ -9,9 +9,9 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from precog.train.data.spans import SpanType
-from precog.train.data.verbs import base_form, is_verb
-from precog.train.data.vocabulary import (
+from precog.questions.spans import SpanType
+from precog.questions.verbs import base_form, is_verb
+from precog.questions.vocabulary import (
     AUXILIARIES,
     CLAUSE_OPENERS,
     COUNTRIES,

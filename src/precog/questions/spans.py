@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from precog.train.data.vocabulary import (
+from precog.questions.vocabulary import (
     ABBREVIATIONS,
     CALENDAR,
     FIRST_NAMES,
