@@ -172,11 +172,12 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     for number, found in enumerate(answer.sources):
         cited = answer.citation is not None and answer.citation.source == number
         span = answer.citation.span if cited and answer.citation is not None else None
-        print_source(number + 1, found, span, use=_use(answer, number < num_used, found.chunk.is_stored))
+        use = _use(answer, number < num_used, found.chunk.is_stored)
+        print_source(number + 1, found, span, use=use + (", refined" if answer.mixture.was_refined(number) else ""))
     mixture = answer.mixture
     if len(mixture.weights) > 1:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)
-        exactly = "exact" if mixture.exact else "approximate"
+        exactly = "refined" if mixture.is_refined else "exact" if mixture.exact else "approximate"
         out.print(f"[dim]{len(mixture.weights)} contexts, {mixture.rule} ({weights}), {exactly}[/]")
     if answer.plan is not None and how.mode == "auto":
         out.print(f"[dim]{answer.plan.way}: {shown(answer.plan.reason)}[/]")

@@ -54,6 +54,28 @@ class Remark:
 
 
 @dataclass
+class StudyTally:
+    """What became of states that were studied.
+
+    Attributes:
+        studied: how many were.
+        refined: those that are better for it.
+        kept: those that stayed as they were read, by the reason.
+    """
+
+    studied: int = 0
+    refined: int = 0
+    kept: dict[str, int] = field(default_factory=dict)
+
+    def add(self, refined: bool, reason: str) -> None:
+        """Counts one."""
+        self.studied += 1
+        self.refined += refined
+        if not refined:
+            self.kept[reason] = self.kept.get(reason, 0) + 1
+
+
+@dataclass
 class IngestReport:
     """What one run of ingest did.
 
@@ -67,6 +89,7 @@ class IngestReport:
         chunks: chunks added.
         states: states made: fewer where chunks say the same.
         let_go: states that gave way to the corpus's budget.
+        study: what became of states that were studied.
         tokens: tokens of the added chunks.
         bytes: of the documents that were read.
         elapsed_sec: of the whole run.
@@ -85,6 +108,7 @@ class IngestReport:
     chunks: int = 0
     states: int = 0
     let_go: int = 0
+    study: StudyTally = field(default_factory=StudyTally)
     tokens: int = 0
     bytes: int = 0
     elapsed_sec: float = 0.0
@@ -116,6 +140,9 @@ class IngestReport:
             "chunks": self.chunks,
             "states": self.states,
             "let_go": self.let_go,
+            "studied": self.study.studied,
+            "refined": self.study.refined,
+            "kept_as_read": self.study.kept,
             "tokens": self.tokens,
             "bytes": self.bytes,
             "tokens_per_sec": round(self.tokens_per_sec, 1),
