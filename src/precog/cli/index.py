@@ -9,6 +9,7 @@ from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColu
 from precog.cli import options
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Bar
+from precog.cli.quality import print_tally
 from precog.config import resolve
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.corpus.report import IngestReport
@@ -210,7 +211,4 @@ def print_summary(report: IngestReport, corpus: Path) -> None:
     if report.let_go:
         again = "read again when needed, not studied" if report.study.studied else "read again when needed"
         out.print(f"{counted(report.let_go, 'state')} gave way to the budget: their texts are {again}")
-    if report.study.studied:
-        kept = ", ".join(f"{count} {reason}" for reason, count in sorted(report.study.kept.items()))
-        refined = f"{counted(report.study.studied, 'state')} studied, {report.study.refined:,} refined"
-        out.print(refined + (f"; kept as they were read: {shown(kept)}" if kept else ""))
+    print_tally(report.study)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from precog.refine.tally import StudyTally
+
 
 @runtime_checkable
 class Progress(Protocol):
@@ -51,28 +53,6 @@ class Remark:
     def to_json(self) -> dict[str, str]:
         """As the command line prints it."""
         return {"document": self.document, "reason": self.reason}
-
-
-@dataclass
-class StudyTally:
-    """What became of states that were studied.
-
-    Attributes:
-        studied: how many were.
-        refined: those that are better for it.
-        kept: those that stayed as they were read, by the reason.
-    """
-
-    studied: int = 0
-    refined: int = 0
-    kept: dict[str, int] = field(default_factory=dict)
-
-    def add(self, refined: bool, reason: str) -> None:
-        """Counts one."""
-        self.studied += 1
-        self.refined += refined
-        if not refined:
-            self.kept[reason] = self.kept.get(reason, 0) + 1
 
 
 @dataclass
@@ -140,9 +120,7 @@ class IngestReport:
             "chunks": self.chunks,
             "states": self.states,
             "let_go": self.let_go,
-            "studied": self.study.studied,
-            "refined": self.study.refined,
-            "kept_as_read": self.study.kept,
+            **self.study.to_json(),
             "tokens": self.tokens,
             "bytes": self.bytes,
             "tokens_per_sec": round(self.tokens_per_sec, 1),

@@ -10,13 +10,12 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
-from precog.corpus.report import StudyTally
 from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
 from precog.errors import ModelError
-from precog.refine.quality import states_of, study_settings
+from precog.refine.quality import QualityStates, study_settings
 from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
 from precog.text.chunking.chunk import Chunk
@@ -50,8 +49,8 @@ class MadeStates:
             UsageError, ModelError: its states are to be studied, and the model cannot be studied with.
         """
         self._backbone = backbone
-        self._study = study_settings(backbone, settings.quality, settings.study_limits)
-        self.tally = StudyTally()
+        self._states = QualityStates(backbone, study_settings(backbone, settings.quality, settings.study_limits))
+        self.tally = self._states.tally
         self._codec = codec_named(settings.codec)
         self._layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
 
@@ -62,14 +61,8 @@ class MadeStates:
             wanted.setdefault(take.chunk.token_ids, take.chunk)
         texts = [chunk.full_text for chunk in wanted.values()]
         titles = [chunk.context.strip() for chunk in wanted.values()]
-        made = states_of(self._backbone, texts, titles, list(wanted), self._study)
-        for _, studied in made:
-            if studied is not None:
-                self.tally.add(studied.refined, studied.reason)
-        return {
-            ids: self._put(ids, state, studied is not None and studied.refined)
-            for ids, (state, studied) in zip(wanted, made, strict=True)
-        }
+        made = self._states.make(texts, list(wanted), titles)
+        return {ids: self._put(ids, state, refined) for ids, (state, refined) in zip(wanted, made, strict=True)}
 
     def _put(self, ids: TokenIds, state: State, refined: bool) -> PutState:
         def put(batch: Batch) -> int:
