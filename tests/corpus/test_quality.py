@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from precog.corpus import corpus as corpus_module
 from precog.corpus import indexing as indexing_module
 from precog.corpus import reindex as reindex_module
 from precog.corpus import unit
+from precog.corpus import verify as verify_module
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import settings_of
 from precog.corpus.forget import forget_document
@@ -20,12 +22,14 @@ from precog.corpus.indexing import IndexRequest, index_documents
 from precog.corpus.reindex import ReindexRequest, reindex
 from precog.corpus.report import IngestReport
 from precog.corpus.settings import CorpusSettings
+from precog.corpus.verify import verify_corpus
 from precog.errors import DamagedCorpusError, ModelError, UsageError
 from precog.records import ModelChoice
 from precog.refine import study as study_module
 from precog.refine.choice import CPU_SECONDS, DEFAULT_STEPS
 from precog.refine.study import StudySettings
-from precog.store import CorpusStore, Record
+from precog.store import CorpusStore, Location, Record
+from precog.store.record import relocate
 
 MILL = "A mill stands on the river Ouse. Its wheel was made of oak by Tom Reed in 1790."
 STUDY = {"quality": "study"}
@@ -294,3 +298,40 @@ def test_an_answer_from_a_refined_state_is_not_called_exact(
         plan = asker.ask(mill, AskOptions(mode="auto")).plan
         assert plan is not None
         assert (plan.way, "refined" in plan.reason) == ("inject", True)
+
+
+def test_verify_compares_what_was_read_and_checks_what_was_refined(
+    tmp_path: Path, docs: Path, model: ModelChoice, studying: PretendedStudy
+) -> None:
+    index(docs, tmp_path / "all", model, **STUDY)
+    found = verify_corpus(tmp_path / "all", model=model, num_chunks=1)
+    assert found.ok, found.violations
+    assert found.records_refined == found.records_checked == len(records(tmp_path / "all"))
+    assert "stored" not in found.conformance.coded  # nothing that is stored can be compared
+    write(docs, "other.txt", f"The lighthouse of Marrow was {SPOILT} by Ada Quill.")
+    index(docs, tmp_path / "all", model)
+    found = verify_corpus(tmp_path / "all", model=model, num_chunks=1)
+    assert found.ok, found.violations
+    assert found.to_json()["records_refined"] == found.records_checked - 1
+    assert found.conformance.coded["stored"].positions > 0
+
+
+def test_verify_tells_of_a_refined_state_where_there_should_be_none_or_that_is_no_number(
+    tmp_path: Path, docs: Path, model: ModelChoice, studying: PretendedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(docs, tmp_path / "c", model, **STUDY)
+    with CorpusStore.open(tmp_path / "c") as store:
+        layout = store.layout
+    segment = next((tmp_path / "c").rglob("*.seg"))
+    data = bytearray(segment.read_bytes())
+    record = data[layout.offset(1) : layout.offset(2)]
+    record[layout.state_offset : layout.state_offset + 4] = np.float32(np.nan).tobytes()
+    data[layout.offset(1) : layout.offset(2)] = relocate(bytes(record), Location(0, 1))  # with a checksum that fits
+    segment.write_bytes(data)
+    [violation] = verify_corpus(tmp_path / "c", model=model, num_chunks=1).violations
+    assert violation.startswith("segment 000000, record 1 is refined, and not finite")
+    plain = replace(settings(tmp_path / "c"), quality="fast")
+    monkeypatch.setattr(verify_module, "settings_of", lambda _store: plain)
+    found = verify_corpus(tmp_path / "c", model=model, num_chunks=1)
+    told = [line for line in found.violations if "nothing of this corpus is studied" in line]
+    assert len(told) == found.records_checked
