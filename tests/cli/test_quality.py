@@ -22,7 +22,7 @@ def test_a_studied_corpus_says_so_everywhere(
     where = ("--corpus", tmp_path / "c")
     made = run("index", docs, *where, "--model", model, "--quality", "study", "--study-seconds", "4")
     assert made.status == 0
-    assert "3 states studied, 2 refined; kept as they were read: 1 not a number" in made.out
+    assert "3 states studied, 2 refined, 100.0 ms each; kept as they were read: 1 not a number" in made.out
     [note] = [line for line in made.err.splitlines() if "no number" in line]
     assert note == "note training 1 state gave no number: kept as they were read"
     info = run("info", *where).out
@@ -39,6 +39,13 @@ def test_a_studied_corpus_says_so_everywhere(
     assert ", refined\n" in several.out.split("2 contexts")[1]
     asked = run("ask", "Who made the wheel of the mill?", *where, "--json")
     assert asked.json["composition"]["refined"] is True
+    assert "2 records refined: reading does not give such a state" in " ".join(run("verify", *where).out.split())
+    assert run("verify", *where, "--json").json["records_refined"] == 2
+    assert "gave way to the budget: their texts" in run("index", *where, "--budget", "0").out
+    assert "its state gave way: read again, not studied" in " ".join(
+        run("ask", "Who made the wheel?", *where).out.split()
+    )
+    assert "3 gave way and are read again when needed, not studied" in " ".join(run("info", *where).out.split())
     again = run("reindex", *where, "--quality", "fast", "--json").json
     assert (again["studied"], again["refined"], again["kept_as_read"]) == (0, 0, {})
     told = run("info", *where, "--json").json

@@ -335,3 +335,23 @@ def test_verify_tells_of_a_refined_state_where_there_should_be_none_or_that_is_n
     found = verify_corpus(tmp_path / "c", model=model, num_chunks=1)
     told = [line for line in found.violations if "nothing of this corpus is studied" in line]
     assert len(told) == found.records_checked
+
+
+def test_a_refined_state_that_gave_way_comes_back_as_reading_leaves_it_and_says_so(
+    tmp_path: Path, docs: Path, model: ModelChoice, studying: PretendedStudy
+) -> None:
+    index(docs, tmp_path / "fast", model)
+    index(docs, tmp_path / "c", model, **STUDY)
+    index_documents(IndexRequest((), tmp_path / "c", model=model, budget_bytes=0))
+    mill, num_studied = "Who made the wheel of the mill?", len(studying.texts)
+    with Asker(tmp_path / "c", model=model) as asker, Asker(tmp_path / "fast", model=model) as plain:
+        lost, read = asker.ask(mill), plain.ask(mill)
+    assert not lost.sources[0].chunk.is_stored
+    assert (lost.mixture.exact, lost.mixture.is_refined) == (True, False)
+    assert (lost.text, lost.confidence) == (read.text, pytest.approx(read.confidence, abs=1e-5))
+    assert len(studying.texts) == num_studied
+    found = verify_corpus(tmp_path / "c", model=model, num_chunks=1)
+    assert (found.ok, found.records_refined, found.records_checked) == (True, 0, 0)
+    reindex(ReindexRequest(tmp_path / "c", encoder="other"))  # nothing is read: what is lost stays lost
+    with CorpusStore.open(tmp_path / "c") as store:
+        assert (store.size().num_states, store.refined()) == (0, set())

@@ -172,7 +172,7 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     for number, found in enumerate(answer.sources):
         cited = answer.citation is not None and answer.citation.source == number
         span = answer.citation.span if cited and answer.citation is not None else None
-        use = _use(answer, number < num_used, found.chunk.is_stored)
+        use = _use(asker, answer, number < num_used, found.chunk.is_stored)
         print_source(number + 1, found, span, use=use + (", refined" if answer.mixture.was_refined(number) else ""))
     mixture = answer.mixture
     if len(mixture.weights) > 1:
@@ -191,11 +191,13 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     out.print(f"[dim]total {human_seconds(times.total)}{startup}[/]")
 
 
-def _use(answer: CorpusAnswer, is_used: bool, is_stored: bool) -> str:
+def _use(asker: Asker, answer: CorpusAnswer, is_used: bool, is_stored: bool) -> str:
     if not is_used:
         return "only found"
     if answer.mode == "inject" and not is_stored:
-        return "its state gave way: read again, then injected"
+        is_studied = asker.searcher is not None and asker.searcher.settings.is_studied
+        again = "read again, not studied" if is_studied else "read again"
+        return f"its state gave way: {again}, then injected"
     return "injected" if answer.mode == "inject" else "read"
 
 

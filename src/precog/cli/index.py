@@ -75,7 +75,7 @@ def index(
         typer.Option(
             metavar="BYTES",
             help="What the states may take on the disk together, now and at later runs; those of the shortest texts "
-            "give way first and are read again when they are needed; `precog reindex` fills more room.  "
+            "give way first and are read again, not studied, when they are needed; `precog reindex` fills more room.  "
             "\\[default: no limit]",
             min=0,
             show_default=False,
