@@ -17,6 +17,9 @@ INDEX: Shape = {
     "tokens_per_sec": float,
     "failures": [{"document": str, "reason": str}],
     "passed_over": [{"document": str, "reason": str}],
+    "studied": int,
+    "refined": int,
+    "kept_as_read": dict,
 }
 ASK: Shape = {
     "question": str,
@@ -25,7 +28,7 @@ ASK: Shape = {
     "citation": {"source": int, "document": str, "page": (int, type(None)), "span": [int]},
     "model": str,
     "mode": str,
-    "composition": {"rule": str, "exact": bool, "members": [{"source": int, "weight": float}]},
+    "composition": {"rule": str, "exact": bool, "refined": bool, "members": [{"source": int, "weight": float}]},
     "confidence": float,
     "abstained": bool,
     "tokens_processed": int,
@@ -50,6 +53,7 @@ VERIFY: Shape = {
     "bound": {"fp32": float, "fp16": float},
     "cuts": int,
     "records_checked": int,
+    "records_refined": int,
     "violations": [str],
 }
 FORGET: Shape = {"forgotten": [str], "files_searched": int, "bytes_searched": int, "hits": int, "outside": [dict]}

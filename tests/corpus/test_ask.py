@@ -102,6 +102,7 @@ def test_several_states_are_composed_and_say_so(corpus: Path, model: ModelChoice
     assert answer.to_json()["composition"] == {
         "rule": "mean",
         "exact": False,
+        "refined": False,
         "members": [{"source": n, "weight": w} for n, w in enumerate(answer.mixture.weights)],
     }
 

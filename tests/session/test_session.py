@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from made_keys import CountingEncoder
+from pretended_study import PretendedStudy
 from tiny_memory import chunks, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
@@ -19,6 +20,7 @@ from precog.memory.forget import forget
 from precog.memory.reindex import reindex
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice
+from precog.refine import study as study_module
 from precog.session import Session, SessionOptions, memory_side
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
@@ -30,11 +32,13 @@ FACTS = ["My sister Clara moved to Lisbon in March.", "The car stands on level t
 Opened = Callable[..., Session]
 
 
-def make_corpus(folder: Path, docs: Path, backbone: TennsBackbone, encoder_spec: str = "") -> None:
+def make_corpus(
+    folder: Path, docs: Path, backbone: TennsBackbone, encoder_spec: str = "", quality: str = "fast"
+) -> None:
     docs.mkdir()
     (docs / "boats.txt").write_text("The ferry to the island leaves at nine from the old pier.")
     encoder = CountingEncoder()
-    settings = CorpusSettings("", encoder_spec, encoder.fingerprint, chunk_tokens=64)
+    settings = CorpusSettings("", encoder_spec, encoder.fingerprint, chunk_tokens=64, quality=quality)
     layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
     with CorpusStore.create(
         folder,
@@ -71,6 +75,19 @@ def test_memory_and_corpus_are_searched_together(tmp_path, session: Opened, back
         origins = {entry.to_json()["origin"] for entry in reply.evidence}
         assert origins == {"memory", "corpus"}
         assert sum(entry.weight for entry in reply.evidence) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("quality", ["fast", "study"])
+def test_an_answer_from_a_refined_state_of_the_corpus_is_not_called_exact(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch, quality: str
+):
+    monkeypatch.setattr(study_module, "study", PretendedStudy())
+    monkeypatch.setattr(study_module, "check_can_study", lambda _backbone: None)
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality=quality)
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        composition = talk.say("When does the ferry to the island leave?").to_json()["composition"]
+        assert composition["members"][0]["origin"] == "corpus"
+        assert (composition["exact"], composition["refined"]) == (quality == "fast", quality == "study")
 
 
 def test_a_memory_begins_with_the_encoder_of_the_corpus_it_is_searched_with(

@@ -91,6 +91,20 @@ def test_a_record_at_another_place_is_refused_and_relocate_moves_it():
     assert moved.token_ids.tolist() == parts["token_ids"].tolist()
 
 
+@pytest.mark.parametrize("with_suffixes", [False, True])
+def test_a_record_says_whether_its_state_is_refined_and_still_does_when_it_is_moved(with_suffixes):
+    parts = {"token_ids": corpora.tokens_of(1), "fingerprint": FINGERPRINT, **corpora.parts_of(1)}
+    if not with_suffixes:
+        parts["suffix_array"] = None
+    for refined in (False, True):
+        data = bytes(pack(corpora.LAYOUT, PLACE, **parts, refined=refined))
+        assert int.from_bytes(data[10:12], "little") == 1 * with_suffixes + 2 * refined
+        elsewhere = Location(3, 4)
+        moved = unpack(corpora.LAYOUT, elsewhere, bytes(relocate(data, elsewhere)))
+        assert moved.refined == unpack(corpora.LAYOUT, PLACE, data).refined == refined
+        assert len(moved.suffix_array) == (len(parts["token_ids"]) if with_suffixes else 0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

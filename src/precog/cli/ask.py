@@ -172,11 +172,12 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     for number, found in enumerate(answer.sources):
         cited = answer.citation is not None and answer.citation.source == number
         span = answer.citation.span if cited and answer.citation is not None else None
-        print_source(number + 1, found, span, use=_use(answer, number < num_used, found.chunk.is_stored))
+        use = _use(asker, answer, number < num_used, found.chunk.is_stored)
+        print_source(number + 1, found, span, use=use + (", refined" if answer.mixture.was_refined(number) else ""))
     mixture = answer.mixture
     if len(mixture.weights) > 1:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)
-        exactly = "exact" if mixture.exact else "approximate"
+        exactly = "refined" if mixture.is_refined else "exact" if mixture.exact else "approximate"
         out.print(f"[dim]{len(mixture.weights)} contexts, {mixture.rule} ({weights}), {exactly}[/]")
     if answer.plan is not None and how.mode == "auto":
         out.print(f"[dim]{answer.plan.way}: {shown(answer.plan.reason)}[/]")
@@ -190,11 +191,13 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
     out.print(f"[dim]total {human_seconds(times.total)}{startup}[/]")
 
 
-def _use(answer: CorpusAnswer, is_used: bool, is_stored: bool) -> str:
+def _use(asker: Asker, answer: CorpusAnswer, is_used: bool, is_stored: bool) -> str:
     if not is_used:
         return "only found"
     if answer.mode == "inject" and not is_stored:
-        return "its state gave way: read again, then injected"
+        is_studied = asker.searcher is not None and asker.searcher.settings.is_studied
+        again = "read again, not studied" if is_studied else "read again"
+        return f"its state gave way: {again}, then injected"
     return "injected" if answer.mode == "inject" else "read"
 
 

@@ -1,6 +1,7 @@
 """``precog eval``: answers measured on a data set."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -22,13 +23,14 @@ from precog.cli.eval_temperature import temperature
 from precog.cli.eval_theorem import theorem
 from precog.cli.output import human_seconds, out, print_json
 from precog.cli.progress import Counting
+from precog.cli.quality import Quality, print_tally
 from precog.config import expanded, resolve
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
 from precog.engine.sampling import Sampling
 from precog.evaluate.experiment import measured
 from precog.evaluate.reader import ParagraphReader
-from precog.evaluate.squad import MODES, Squad, SquadSettings
+from precog.evaluate.squad import IN_CONTEXT_ONCE, MODES, Squad, SquadSettings
 from precog.evaluate.squad_data import read_questions, sample_questions
 from precog.writing import output_file, output_target
 
@@ -54,10 +56,27 @@ def squad(
     limit: options.Limit = None,
     seed: options.Seed = 0,
     context: Annotated[str, typer.Option(metavar="gold|retrieved", help="Where the paragraph comes from.")] = "gold",
-    modes: Annotated[str, typer.Option(metavar="M,M,…", help="Modes to run.")] = ",".join(MODES),
+    modes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="M,M,…",
+            help=f"Modes to run.  \\[default: {','.join(MODES)}; with {IN_CONTEXT_ONCE} where texts are read twice]",
+            show_default=False,
+        ),
+    ] = None,
     free: Annotated[bool, typer.Option("--free", help="Decode freely instead of grounded.")] = False,
     codec: options.Codec = "fp16",
-    encode: Annotated[str, typer.Option(metavar="once|twice|twice-reversed", help="How paragraphs are read.")] = "once",
+    quality: options.Quality = None,
+    study_steps: options.StudySteps = None,
+    study_seconds: options.StudySeconds = None,
+    encode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="once|twice|twice-reversed",
+            help="How paragraphs are read.  \\[default: as --quality says]",
+            show_default=False,
+        ),
+    ] = None,
     beam: Annotated[int | None, typer.Option(metavar="N", help="Beam width; the model's own when left out.")] = None,
     compose_temperature: Annotated[float, typer.Option(help="Softmax temperature of inject_top3.")] = 1.0,
     top_p: Annotated[float, typer.Option(help="With --free: nucleus sampling, 0.9 in the paper.")] = 1.0,
@@ -78,10 +97,15 @@ def squad(
     Sampling(top_p=top_p)  # refused before a model is loaded
     if beam is not None:
         GroundedSettings(beam_width=beam)
-    chosen = SquadSettings(tuple(modes.split(",")), context, compose_temperature, seed)
+    how = Quality.of(quality, encode, study_steps, study_seconds)
+    usual = MODES if how.encode_mode == "once" else (MODES[0], IN_CONTEXT_ONCE, *MODES[1:])
+    chosen = SquadSettings(usual if modes is None else tuple(modes.split(",")), context, compose_temperature, seed)
     everything = read_questions(data)
     questions = sample_questions(everything, limit, seed)
-    backbone = load_backbone(settings.model, encode_mode=encode, device=settings.device, threads=settings.threads)
+    load = partial(load_backbone, settings.model, device=settings.device, threads=settings.threads)
+    backbone = load(encode_mode=how.encode_mode)
+    reads_twice = how.encode_mode != "once" and IN_CONTEXT_ONCE in chosen.modes
+    once = load(encode_mode="once") if reads_twice else None
     decoding: GroundedSettings | FreeSettings
     if free:
         decoding = FreeSettings(
@@ -91,11 +115,11 @@ def squad(
         decoding = GroundedSettings.from_card(
             {**backbone.card.decoding, **({} if beam is None else {"beam_width": beam})}
         )
-    reader = ParagraphReader(backbone, codec, decoding)
+    reader = ParagraphReader(backbone, codec, decoding, how.study(backbone), once)
     with Counting("questions") as bar:
         experiment = Squad(questions, everything, reader, chosen, settings.encoder)
         records = measured(experiment, bar.show)
-    report = experiment.report(records)
+    report = how.told(experiment.report(records), reader.states.tally)
     if samples is not None:
         with output_file(samples, "file of samples", mode=0o644) as file:
             for record in records:
@@ -106,6 +130,7 @@ def squad(
         print_json(report)
     else:
         _print_report(report)
+        print_tally(reader.states.tally)
     return 0
 
 

@@ -10,6 +10,7 @@ from precog.backbones.registry import load_backbone
 from precog.cli import options
 from precog.cli.eval_rows import gain_cell, measured, whole_numbers, words
 from precog.cli.output import counted, human_seconds, out, print_json
+from precog.cli.quality import Quality, print_tally
 from precog.config import resolve
 from precog.errors import InputError, UsageError
 from precog.evaluate.hotpot import TOP_K, Hotpot, HotpotSettings
@@ -39,6 +40,9 @@ def hotpot(
     ] = None,
     free: Annotated[bool, typer.Option("--free", help="Answer freely, too, beside words that were read.")] = False,
     codec: options.Codec = "fp16",
+    quality: options.Quality = None,
+    study_steps: options.StudySteps = None,
+    study_seconds: options.StudySeconds = None,
     model: options.Model = None,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -46,6 +50,7 @@ def hotpot(
     as_json: options.Json = False,
 ) -> int:
     """HotpotQA: the best k of a question's ten paragraphs, composed by every rule, against the best alone."""
+    how = Quality.of(quality, None, study_steps, study_seconds)
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     if setting not in (OFFICIAL, REBUILT, "all"):
         raise UsageError("--setting: no such choice", given=setting, expected=f"{OFFICIAL}, {REBUILT} or all")
@@ -59,13 +64,17 @@ def hotpot(
         given = f"{counted(len(everything), 'question')}, --setting {setting}"
         raise InputError("no question of the file has such paragraphs", given=given)
     questions = sample_questions(kept, limit, seed)
-    backbone = load_backbone(settings.model, encode_mode="once", device=settings.device, threads=settings.threads)
-    report = measured(Hotpot(questions, backbone, chosen, settings.encoder))
+    backbone = load_backbone(
+        settings.model, encode_mode=how.encode_mode, device=settings.device, threads=settings.threads
+    )
+    experiment = Hotpot(questions, backbone, chosen, settings.encoder, how.study(backbone))
+    report = how.told(measured(experiment), experiment.tally)
     if as_json:
         print_json(report)
     else:
         for name, table in cast(dict[str, dict[str, Any]], report["tables"]).items():
             _print_table(name, table)
+        print_tally(experiment.tally)
     return 0
 
 

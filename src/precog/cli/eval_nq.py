@@ -10,6 +10,7 @@ from precog.cli import options
 from precog.cli.eval_lengths import print_lengths, print_overall
 from precog.cli.eval_rows import measured
 from precog.cli.output import counted, print_json
+from precog.cli.quality import Quality, print_tally
 from precog.config import resolve
 from precog.errors import UsageError
 from precog.evaluate.natural_questions import NaturalQuestions, NaturalQuestionsSettings, sample_per_bin
@@ -39,6 +40,9 @@ def nq(
     chunk_tokens: ChunkTokens = 0,
     free: options.Free = False,
     codec: options.Codec = "fp16",
+    quality: options.Quality = None,
+    study_steps: options.StudySteps = None,
+    study_seconds: options.StudySeconds = None,
     model: options.Model = None,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -46,17 +50,21 @@ def nq(
     as_json: options.Json = False,
 ) -> int:
     """Natural Questions by length: read in context, one state for the whole passage, and its best chunk."""
+    how = Quality.of(quality, None, study_steps, study_seconds)
     settings = resolve({"model": model, "device": device, "threads": threads, "encoder": encoder})
     if limit is not None and per_bin is not None:
         raise UsageError("--limit and --per-bin are two ways to choose questions", given=f"{limit} and {per_bin}")
     chosen = NaturalQuestionsSettings(chunk_tokens, codec, free, seed)
     everything = read_natural_questions(data)
-    backbone = load_backbone(settings.model, encode_mode="once", device=settings.device, threads=settings.threads)
+    backbone = load_backbone(
+        settings.model, encode_mode=how.encode_mode, device=settings.device, threads=settings.threads
+    )
     if per_bin is None:
         questions = sample_questions(everything, limit, seed)
     else:
         questions = sample_per_bin(everything, backbone.tokenizer, per_bin, seed)
-    report = measured(NaturalQuestions(questions, everything, backbone, chosen, settings.encoder))
+    experiment = NaturalQuestions(questions, everything, backbone, chosen, settings.encoder, how.study(backbone))
+    report = how.told(measured(experiment), experiment.tally)
     if as_json:
         print_json(report)
         return 0
@@ -65,4 +73,5 @@ def nq(
     shares = {name: found["share"] for name, found in bins.items()}
     print_lengths(title, "tokens", {name: found["measured"] for name, found in bins.items()}, shares)
     print_overall(cast(dict[str, Any], report["all"]))
+    print_tally(experiment.tally)
     return 0

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColu
 from precog.cli import options
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Bar
+from precog.cli.quality import print_tally
 from precog.config import resolve
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.corpus.report import IngestReport
@@ -26,11 +27,14 @@ def index(
     encoder: options.Encoder = None,
     include_all: Annotated[bool, typer.Option("--all", help="Also hidden, ignored and environment files.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Forget documents whose file has vanished.")] = False,
+    quality: options.Quality = None,
+    study_steps: options.StudySteps = None,
+    study_seconds: options.StudySeconds = None,
     encode: Annotated[
         str | None,
         typer.Option(
             metavar="once|twice|twice-reversed",
-            help="How often the model reads a chunk.  \\[default: once]",
+            help="How often the model reads a chunk.  \\[default: as --quality says]",
             show_default=False,
         ),
     ] = None,
@@ -71,7 +75,7 @@ def index(
         typer.Option(
             metavar="BYTES",
             help="What the states may take on the disk together, now and at later runs; those of the shortest texts "
-            "give way first and are read again when they are needed; `precog reindex` fills more room.  "
+            "give way first and are read again, not studied, when they are needed; `precog reindex` fills more room.  "
             "\\[default: no limit]",
             min=0,
             show_default=False,
@@ -106,6 +110,9 @@ def index(
         include_all=include_all,
         prune=prune,
         wanted={
+            "quality": quality,
+            "study_steps": study_steps,
+            "study_seconds": study_seconds,
             "encode_mode": encode,
             "codec": codec,
             "layers": layers,
@@ -118,6 +125,7 @@ def index(
     with IndexProgress() as progress:
         report = index_documents(request, progress=progress)
     _print_remarks(report)
+    print_study_note(report)
     if as_json:
         print_json(report.to_json())
     else:
@@ -174,6 +182,12 @@ def _print_remarks(report: IngestReport) -> None:
         err.print(f"[dim]passed over: {shown(counts)} (--all reads also what is hidden or ignored)[/]")
 
 
+def print_study_note(report: IngestReport) -> None:
+    """Tells of states that training would have spoilt."""
+    if count := report.study.kept.get("not a number"):
+        err.print(f"[yellow]note[/] training {counted(count, 'state')} gave no number: kept as they were read")
+
+
 def print_summary(report: IngestReport, corpus: Path) -> None:
     """What a run did, for people."""
     parts = [
@@ -195,4 +209,6 @@ def print_summary(report: IngestReport, corpus: Path) -> None:
             f"{report.tokens_per_sec:,.0f} tokens/s"
         )
     if report.let_go:
-        out.print(f"{counted(report.let_go, 'state')} gave way to the budget: their texts are read again when needed")
+        again = "read again when needed, not studied" if report.study.studied else "read again when needed"
+        out.print(f"{counted(report.let_go, 'state')} gave way to the budget: their texts are {again}")
+    print_tally(report.study)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from precog.backbones.registry import find_model
 from precog.backbones.tenns.checkpoint import read_card
 from precog.cli import options
-from precog.cli.output import human_bytes, out, print_json, shown
+from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import settings_of
 from precog.errors import ModelError
@@ -19,6 +19,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         size, made_with = store.size(), settings_of(store)
         layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
         budget_bytes = store.state_budget_bytes
+        num_refined = len(store.refined()) if made_with.is_studied else 0
     own_chunk_tokens = _chunk_tokens_of(made_with.model)
     if as_json:
         counts = asdict(size)
@@ -32,6 +33,8 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
                 "state_bytes": layout.state_bytes,
                 "state_budget_bytes": budget_bytes,
                 "state_room_tokens": layout.note.get("room_tokens"),
+                "quality": made_with.quality,
+                "refined": num_refined,
                 "settings": made_with.to_json(),
                 "model_chunk_tokens": own_chunk_tokens,
                 "fingerprint": fingerprint,
@@ -46,6 +49,9 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     if own_chunk_tokens not in (None, made_with.chunk_tokens):
         strategy += f"; its model's own length is {own_chunk_tokens}"
     kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
+    if made_with.is_studied:
+        seconds = f", {made_with.study_seconds:g} s" if made_with.study_seconds else ""
+        kept += f", studied at most {counted(made_with.study_steps, 'step')}{seconds} each: {num_refined:,} refined"
     room_tokens = layout.note.get("room_tokens")
     if room_tokens:
         kept += f"; with keys and values of attention of up to {room_tokens} tokens"
@@ -53,10 +59,12 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     states = f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"
     if budget_bytes is not None:
         states += f"; budget {human_bytes(budget_bytes)}, {size.num_unstored:,} gave way and are read again when needed"
+        states += ", not studied" if made_with.is_studied and size.num_unstored else ""
     lines = [
         ("documents", f"{total:,}{failed}"),
         ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({strategy})"),
         ("tokens", f"{size.num_tokens:,}"),
+        ("quality", made_with.quality),
         ("states", states),
         ("on disk", f"{human_bytes(size.disk_bytes)}: states {human_bytes(size.state_bytes)}, {parts}"),
         ("model", f"{made_with.model}, fingerprint {fingerprint[:12]}"),

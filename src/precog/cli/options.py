@@ -66,6 +66,34 @@ Encoder = Annotated[
         show_default=False,
     ),
 ]
+Quality = Annotated[
+    str | None,
+    typer.Option(
+        "--quality",
+        metavar="fast|twice|study",
+        help="How a chunk becomes a state: read once, read twice, or read and then trained on questions made from its "
+        "own text, the model's weights as they are.  \\[default: fast]",
+        show_default=False,
+    ),
+]
+StudySteps = Annotated[
+    int | None,
+    typer.Option(
+        "--study-steps",
+        metavar="N",
+        help="Most gradient steps of a state, with --quality study.  \\[default: 60]",
+        show_default=False,
+    ),
+]
+StudySeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--study-seconds",
+        metavar="S",
+        help="What studying a chunk may take, with --quality study.  \\[default: 30 on a CPU, else no limit]",
+        show_default=False,
+    ),
+]
 CODECS = "fp32|fp16|int8|int8-rot|int4|int4-rot"
 Codec = Annotated[str, typer.Option("--codec", metavar=CODECS, help="How states are stored.")]
 Retrieval = Annotated[

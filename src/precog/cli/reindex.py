@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from precog.cli import options
-from precog.cli.index import IndexProgress, print_summary
+from precog.cli.index import IndexProgress, print_study_note, print_summary
 from precog.cli.output import print_json
 from precog.config import resolve
 from precog.corpus.reindex import ReindexRequest
@@ -17,6 +17,9 @@ def reindex(
     corpus: options.Corpus = None,
     model: options.Model = None,
     encoder: options.Encoder = None,
+    quality: options.Quality = None,
+    study_steps: options.StudySteps = None,
+    study_seconds: options.StudySeconds = None,
     encode: Annotated[
         str | None,
         typer.Option(
@@ -58,10 +61,18 @@ def reindex(
         corpus=settings.corpus_folder,
         model=ModelChoice.of(settings),
         encoder=settings.encoder,
-        wanted={"encode_mode": encode, "codec": codec, "layers": layers},
+        wanted={
+            "quality": quality,
+            "study_steps": study_steps,
+            "study_seconds": study_seconds,
+            "encode_mode": encode,
+            "codec": codec,
+            "layers": layers,
+        },
     )
     with IndexProgress() as progress:
         report = run(request, progress=progress)
+    print_study_note(report)
     if as_json:
         print_json(report.to_json())
     else:

@@ -92,4 +92,9 @@ def _print_report(report: VerifyReport) -> None:
         f"  {counted(report.chunks_checked, 'chunk')}, {counted(found.cuts, 'cut')}, "
         f"{counted(report.records_checked, 'record')} checked"
     )
+    if report.records_refined:
+        out.print(
+            f"  {counted(report.records_refined, 'record')} refined: reading does not give such a state, so that its "
+            "checksum, model and numbers are checked, and no logits compared"
+        )
     out.print("[bold green]ok[/]" if report.ok else f"[bold red]{len(report.violations)} violations[/]")

@@ -97,16 +97,27 @@ class Mixture:
         rule: of composition; ``read`` where the texts were read one after the other; ``none`` without context.
         exact: whether the model is in a state that reading some text leaves, or, for ``mix``, whether every member is.
         weights: of the first so many sources.
+        refined: which of these were refined states: trained on after they were read, and so no longer exact.
     """
 
     rule: str = "none"
     exact: bool = True
     weights: tuple[float, ...] = ()
+    refined: tuple[bool, ...] = ()
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether a refined state has gone into the context."""
+        return any(self.refined)
+
+    def was_refined(self, source: int) -> bool:
+        """Whether a source came as a refined state."""
+        return source < len(self.refined) and self.refined[source]
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
         members = [{"source": number, "weight": weight} for number, weight in enumerate(self.weights)]
-        return {"rule": self.rule, "exact": self.exact, "members": members}
+        return {"rule": self.rule, "exact": self.exact, "refined": self.is_refined, "members": members}
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,10 @@ class CorpusAnswer:
         """As the command line prints it."""
         return {
             "text": self.text,
-            "sources": [found.to_json() for found in self.sources],
+            "sources": [
+                {**found.to_json(), "refined": self.mixture.was_refined(number)}
+                for number, found in enumerate(self.sources)
+            ],
             "citation": None if self.citation is None else self.citation.to_json(),
             "model": self.model,
             "mode": self.mode,

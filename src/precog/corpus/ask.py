@@ -251,8 +251,10 @@ class Asker:
                 settings=settings,
                 on_token=on_token,
             )
-            exact = composed.exact and (subset is None or subset.is_all) and self._states.keeps_states
-            mixture = Mixture(rule, exact, composed.weights)
+            refined = tuple(text in loaded and text.record.refined for text in texts)
+            whole = (subset is None or subset.is_all) and self._states.keeps_states
+            exact = composed.exact and whole and not any(refined)
+            mixture = Mixture(rule, exact, composed.weights, refined)
             timings = replace(timings, inject=opened_sec + composed.compose_sec)
             again = [longest_of(texts)] if rule == "replay" else texts
             reread = sum(len(text.token_ids) for text in again if not text.is_stored)
@@ -270,6 +272,8 @@ class Asker:
         if not self._states.keeps_all_layers:
             kept = self.searcher.settings.layers
             return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
+        if self.searcher.settings.is_studied and any(text.is_refined for text in texts):
+            return Plan("inject", "states are refined, which reading would not give", {})
         planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
         return planner.plan(texts, options.compose)
 

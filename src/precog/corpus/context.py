@@ -53,6 +53,11 @@ class Text:
         """
         return self._store.read_state(self.found.chunk)
 
+    @property
+    def is_refined(self) -> bool:
+        """Whether its stored state is more than reading gives; one that gave way is read again, and no longer is."""
+        return self.is_stored and self.record.refined
+
     @cached_property
     def token_ids(self) -> list[int]:
         """What its state has read: from the record if that is there already, else from the text."""

@@ -16,6 +16,8 @@ from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, CorpusSettings
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError, UsageError
 from precog.records import ModelChoice
+from precog.refine.choice import FAST, StudyLimits, encode_mode_for
+from precog.refine.quality import study_settings
 from precog.state import codec_named
 from precog.store import CorpusStore
 from precog.store.folder import CorpusFolder
@@ -89,7 +91,9 @@ def _open(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     store = CorpusStore.open(request.corpus, write=True)
     try:
         settings = settings_of(store, request.wanted)
-        return store, open_model(settings, request.model), open_encoder(store, settings, request.encoder)
+        backbone = open_model(settings, request.model)
+        study_settings(backbone, settings.quality, settings.study_limits)  # refused before anything is read
+        return store, backbone, open_encoder(store, settings, request.encoder)
     except BaseException:
         store.close()
         raise
@@ -98,8 +102,11 @@ def _open(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
 def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     wanted = {key: value for key, value in request.wanted.items() if value is not None}
     _check(wanted)
+    quality = str(wanted.get("quality", FAST))
+    limits = StudyLimits.of(wanted, quality)
     encoder = load_encoder(request.encoder)
-    backbone = request.model.load(str(wanted.get("encode_mode", "once")))
+    backbone = request.model.load(str(wanted.setdefault("encode_mode", encode_mode_for(quality, None))))
+    study_settings(backbone, quality, limits)  # refused before a folder is made
     wanted.setdefault("chunk_tokens", backbone.card.chunk_tokens or DEFAULT_CHUNK_TOKENS)
     _check_overlap(wanted)
     chunk_tokens = wanted["chunk_tokens"]
@@ -111,8 +118,10 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
         encoder_fingerprint=encoder.fingerprint,
         encoding_dtype=backbone.encoding_dtype,
         template="" if request.model.template is None else request.model.template.to_json(),
-        **wanted,  # type: ignore[arg-type]  # checked above
+        **{key: value for key, value in wanted.items() if key not in ("study_steps", "study_seconds")},  # type: ignore[arg-type]  # checked above
     )
+    if settings.is_studied:
+        settings = settings.studied_within(limits.on(backbone.device.type))
     store = CorpusStore.create(
         request.corpus,
         settings=settings.to_json(),
@@ -129,9 +138,11 @@ def _check(wanted: Mapping[str, object]) -> None:
     strategies = [strategy.value for strategy in Strategy]
     if wanted.get("strategy", strategies[0]) not in strategies:
         raise UsageError("--strategy: no such strategy", given=wanted["strategy"], expected=", ".join(strategies))
-    modes = ("once", "twice", "twice-reversed")
-    if wanted.get("encode_mode", "once") not in modes:
-        raise UsageError("--encode: no such way of reading", given=wanted["encode_mode"], expected=", ".join(modes))
+    quality, encode_mode = wanted.get("quality"), wanted.get("encode_mode")
+    assert quality is None or isinstance(quality, str)
+    assert encode_mode is None or isinstance(encode_mode, str)
+    encode_mode_for(quality, encode_mode)
+    StudyLimits.of(wanted, quality or FAST)
     chunk_tokens = wanted.get("chunk_tokens", DEFAULT_CHUNK_TOKENS)
     assert isinstance(chunk_tokens, int)
     if not MIN_MAX_TOKENS <= chunk_tokens <= MOST_CHUNK_TOKENS:

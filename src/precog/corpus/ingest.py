@@ -14,7 +14,7 @@ from precog.corpus.model import check_model
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.sources import has_vanished
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
-from precog.corpus.writer import ReadStates, UnitWriter
+from precog.corpus.writer import MadeStates, UnitWriter
 from precog.encoders import Encoder
 from precog.errors import DocumentError, PrecogError, UsageError
 from precog.store import CorpusStore, DocumentInfo
@@ -59,9 +59,10 @@ class Ingest:
         self._store = store
         self._backbone = backbone
         self._encoder = encoder
-        self._writer = UnitWriter(store, ReadStates(backbone, self._settings), encoder)
+        states = MadeStates(backbone, self._settings)
+        self._writer = UnitWriter(store, states, encoder)
         self._progress = progress or Silent()
-        self._report = IngestReport()
+        self._report = IngestReport(study=states.tally)
         self._done_bytes = 0
 
     def run(self, found: SourceList, *, prune: bool = False) -> IngestReport:

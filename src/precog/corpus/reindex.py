@@ -16,10 +16,12 @@ from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
-from precog.corpus.writer import CopiedStates, ReadStates, UnitWriter
+from precog.corpus.writer import CopiedStates, MadeStates, UnitWriter
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError
 from precog.records import ModelChoice
+from precog.refine.choice import StudyLimits, encode_mode_for, quality_of
+from precog.refine.quality import study_settings
 from precog.store import Chunk as StoredChunk
 from precog.store import CorpusStore, Document, RecordLayout
 from precog.text.chunking.chunk import Chunk
@@ -34,18 +36,20 @@ class ReindexRequest:
         corpus: the folder.
         model: which model; named, it may be another one than the corpus's own.
         encoder: where a sentence encoder is; None for the corpus's own.
-        wanted: any of ``encode_mode``, ``codec`` and ``layers``; None leaves it as it is.
+        wanted: any of ``quality``, ``encode_mode``, ``codec``, ``layers``, ``study_steps`` and ``study_seconds``; None
+            leaves it as it is.
     """
 
     corpus: Path
     model: ModelChoice = field(default_factory=ModelChoice)
     encoder: str | None = None
-    wanted: Mapping[str, str | None] = field(default_factory=dict)
+    wanted: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def only_keys(self) -> bool:
         """Whether nothing but the encoder was named."""
-        return self.encoder is not None and self.model.name is None and not any(self.wanted.values())
+        asked = any(value is not None for value in self.wanted.values())
+        return self.encoder is not None and self.model.name is None and not asked
 
 
 def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> IngestReport:
@@ -59,12 +63,10 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
     with CorpusStore.open(request.corpus, write=True, allow_damaged=True) as old:
         before = settings_of(old)
         encoder = load_encoder(request.encoder or before.encoder or None)
-        wanted = {key: value for key, value in request.wanted.items() if value is not None}
         settings = replace(
-            before,
+            _wanted(before, request.wanted),
             encoder=request.encoder or before.encoder,
             encoder_fingerprint=encoder.fingerprint,
-            **wanted,  # type: ignore[arg-type]  # all of them are texts
         )
         backbone = None
         layout, fingerprint = old.layout, old.fingerprint
@@ -74,16 +76,17 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             # a template belongs to the model it was given for: another one brings its own, unless one is given again
             settings = replace(settings, template=request.model.template_for(before.template))
             backbone = open_model(settings, request.model)
+            if settings.is_studied and not before.is_studied:
+                settings = settings.studied_within(settings.study_limits.on(backbone.device.type))
+            study_settings(backbone, settings.quality, settings.study_limits)  # refused before anything is read
             request.model.check_found(before.model, old.fingerprint.hex() == backbone.fingerprint, "corpus")
             tokenizer = backbone.tokenizer
             folder = str(request.model.folder().resolve()) if request.model.name else settings.model
             settings = replace(settings, model=folder, encoding_dtype=backbone.encoding_dtype)
             layout = settings.form.layout(backbone.spec, tokenizer.vocab_size)
             fingerprint = bytes.fromhex(backbone.fingerprint)
-            if (fingerprint, layout) == (
-                old.fingerprint,
-                old.layout,
-            ) and encoder.fingerprint != before.encoder_fingerprint:
+            is_same = (fingerprint, layout, _studying(settings)) == (old.fingerprint, old.layout, _studying(before))
+            if is_same and encoder.fingerprint != before.encoder_fingerprint:
                 backbone = None  # only the keys change
         new = old.start_replacement(
             settings=settings.to_json(), layout=layout, fingerprint=fingerprint, key_dim=encoder.dim
@@ -100,6 +103,32 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
     return report
 
 
+def _wanted(before: CorpusSettings, wanted: Mapping[str, object]) -> CorpusSettings:
+    """The settings with what was asked for by name.
+
+    Raises:
+        UsageError: it contradicts itself.
+    """
+    asked = {key: value for key, value in wanted.items() if value is not None}
+    quality, encode_mode = asked.get("quality"), asked.get("encode_mode")
+    assert quality is None or isinstance(quality, str)
+    assert encode_mode is None or isinstance(encode_mode, str)
+    limits = StudyLimits.of(
+        asked, quality or (before.quality if encode_mode is None or before.is_studied else quality_of(encode_mode))
+    )
+    kept = {key: value for key, value in asked.items() if key in ("quality", "codec", "layers")}
+    read = encode_mode_for(quality, encode_mode) or before.encode_mode
+    settings = replace(before, encode_mode=read, **kept)  # type: ignore[arg-type]  # all of them are texts
+    if not settings.is_studied:
+        return settings.studied_within(StudyLimits())
+    own = before.study_limits
+    return settings.studied_within(StudyLimits(limits.steps or own.steps, limits.seconds or own.seconds))
+
+
+def _studying(settings: CorpusSettings) -> tuple[str, StudyLimits]:
+    return settings.quality, settings.study_limits
+
+
 def _fill(
     old: CorpusStore,
     new: CorpusStore,
@@ -110,7 +139,7 @@ def _fill(
     report: IngestReport,
     progress: Progress,
 ) -> None:
-    states = CopiedStates(old) if backbone is None else ReadStates(backbone, settings)
+    states = CopiedStates(old) if backbone is None else MadeStates(backbone, settings)
     total = old.size().num_tokens
     if backbone is not None and backbone.spec.grows:
         progress.growing(new.layout.state_bytes, backbone.spec.capacity)
@@ -122,6 +151,8 @@ def _fill(
         writer.keep_budget()
     report.states = writer.num_states
     report.let_go = writer.num_let_go
+    if isinstance(states, MadeStates):
+        report.study = states.tally
 
 
 def _events(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from precog.refine.tally import StudyTally
+
 
 @runtime_checkable
 class Progress(Protocol):
@@ -67,6 +69,7 @@ class IngestReport:
         chunks: chunks added.
         states: states made: fewer where chunks say the same.
         let_go: states that gave way to the corpus's budget.
+        study: what became of states that were studied.
         tokens: tokens of the added chunks.
         bytes: of the documents that were read.
         elapsed_sec: of the whole run.
@@ -85,6 +88,7 @@ class IngestReport:
     chunks: int = 0
     states: int = 0
     let_go: int = 0
+    study: StudyTally = field(default_factory=StudyTally)
     tokens: int = 0
     bytes: int = 0
     elapsed_sec: float = 0.0
@@ -116,6 +120,7 @@ class IngestReport:
             "chunks": self.chunks,
             "states": self.states,
             "let_go": self.let_go,
+            **self.study.to_json(),
             "tokens": self.tokens,
             "bytes": self.bytes,
             "tokens_per_sec": round(self.tokens_per_sec, 1),

@@ -1,24 +1,28 @@
 """What a corpus was made with: written down once, used by every later command, refused when contradicted."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from precog.errors import UsageError
+from precog.errors import DamagedCorpusError, UsageError
 from precog.records import RecordForm, settings_from
+from precog.refine.choice import FAST, STUDY, StudyLimits, encode_mode_for, quality_of
 from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
 
 _FLAGS = {
+    "quality": "--quality",
     "encode_mode": "--encode",
     "codec": "--codec",
     "layers": "--layers",
     "chunk_tokens": "--chunk-tokens",
     "overlap": "--overlap",
     "strategy": "--strategy",
+    "study_steps": "--study-steps",
+    "study_seconds": "--study-seconds",
 }
-_REINDEXED = ("encode_mode", "codec", "layers")
+_REINDEXED = ("quality", "encode_mode", "codec", "layers", "study_steps", "study_seconds")
 """What `precog reindex` can change; the chunks stay as they are."""
 
 
@@ -39,6 +43,9 @@ class CorpusSettings:
         strategy: how documents are parted.
         encoding_dtype: compute dtype the states were made with.
         template: what stood around chunks and questions in place of the model's own, as JSON; "" for nothing.
+        quality: ``fast`` or ``twice``, as the encode mode says, or ``study``: states are read, then trained alone.
+        study_steps: most gradient steps of a state that is studied; 0 where none is.
+        study_seconds: what studying a chunk may take; 0.0 where the steps alone are the limit.
     """
 
     model: str
@@ -52,6 +59,13 @@ class CorpusSettings:
     strategy: str = "document"
     encoding_dtype: str = "float32"
     template: str = field(default="", metadata={"later": True})
+    quality: str = field(default=FAST, metadata={"later": True})
+    study_steps: int = field(default=0, metadata={"later": True})
+    study_seconds: float = field(default=0.0, metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        if self.quality != STUDY:  # what older versions made says how often it was read, and nothing of quality
+            object.__setattr__(self, "quality", quality_of(self.encode_mode))
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> "CorpusSettings":
@@ -60,14 +74,35 @@ class CorpusSettings:
         Raises:
             DamagedCorpusError: a key is missing, unknown or of another type.
         """
-        return settings_from(cls, values, "corpus")
+        found = settings_from(cls, values, "corpus")
+        if values.get("quality", STUDY) != STUDY:
+            raise DamagedCorpusError(
+                "the settings of the corpus are not those of a corpus", given=values["quality"], expected=STUDY
+            )
+        return found
 
     def to_json(self) -> dict[str, object]:
         """Plain data, complete; what older versions do not know is left out where it says nothing."""
         values = asdict(self)
         if not self.template:
             del values["template"]
+        if not self.is_studied:
+            del values["quality"], values["study_steps"], values["study_seconds"]
         return values
+
+    @property
+    def is_studied(self) -> bool:
+        """Whether states are studied after they were read."""
+        return self.quality == STUDY
+
+    @property
+    def study_limits(self) -> StudyLimits:
+        """How long each is studied."""
+        return StudyLimits(self.study_steps or None, self.study_seconds or None)
+
+    def studied_within(self, limits: StudyLimits) -> "CorpusSettings":
+        """The same with limits that later runs keep."""
+        return replace(self, study_steps=limits.steps or 0, study_seconds=limits.seconds or 0.0)
 
     @property
     def form(self) -> RecordForm:
@@ -78,8 +113,13 @@ class CorpusSettings:
         """Compares with what a command line asks for of a corpus; None asks for nothing.
 
         Raises:
-            UsageError: a setting differs.
+            UsageError: a setting differs, or what is asked for contradicts itself.
         """
+        quality, encode_mode = wanted.get("quality"), wanted.get("encode_mode")
+        assert quality is None or isinstance(quality, str)
+        assert encode_mode is None or isinstance(encode_mode, str)
+        encode_mode_for(quality, encode_mode)
+        StudyLimits.of(wanted, quality or self.quality)
         changed = [key for key in _FLAGS if wanted.get(key) not in (None, getattr(self, key))]
         if not changed:
             return

@@ -4,7 +4,8 @@ Chunks of the corpus are read in one pass with a question, the first of them wit
 logits compared with those that the stored state gives; then the checksums of all rows and keys of the catalogue are
 compared, and every stored record is read, its checksum recomputed and its fingerprint compared. ``bound.fp32`` is on
 logits; ``bound.fp16`` is what the relative error of a state is expected to stay within while the question is read, and
-each stored real is held to its codec's own bound (`max_codec_error`, in units of it).
+each stored real is held to its codec's own bound (`max_codec_error`, in units of it). A refined state is not what
+reading gives: its record is checked, and that it is finite, and no logits are compared.
 """
 
 import contextlib
@@ -15,12 +16,13 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.corpus.corpus import settings_of
 from precog.corpus.model import open_model, state_reader
+from precog.corpus.settings import CorpusSettings
 from precog.engine.conformance import CONTINUATION_BOUND, FP32_BOUND, Comparison, Conformance, verify_chunk
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
-from precog.records import ModelChoice
+from precog.records import ModelChoice, StateReader
 from precog.state import LayerSubset, titled
-from precog.store import Chunk, CorpusStore
+from precog.store import Chunk, CorpusStore, Location, Record
 from precog.store.remedy import states_anew
 
 MOST_QUESTION_TOKENS = 40
@@ -43,6 +45,8 @@ class VerifyReport:
         conformance: logits and states, injected against read.
         chunks_checked: chunks that were read for it.
         records_checked: stored records, all of them.
+        records_refined: those of them that were trained on after they were read: reading their chunks does not give
+            them, so that they are checked, and not compared.
         violations: one line each.
     """
 
@@ -53,6 +57,7 @@ class VerifyReport:
     conformance: Conformance
     chunks_checked: int
     records_checked: int
+    records_refined: int
     violations: list[str] = field(default_factory=list)
 
     @property
@@ -65,7 +70,9 @@ class VerifyReport:
         found = self.conformance
         missing = Comparison()
         stored = found.coded.get("stored", missing)
-        fp16 = stored if self.codec == "fp16" else found.coded.get("fp16", missing)
+        fp16 = found.coded.get("fp16", missing)
+        if self.codec == "fp16":
+            fp16 = fp16.joined(stored)
         return {
             "ok": self.ok,
             "model": self.model,
@@ -92,6 +99,7 @@ class VerifyReport:
             "positions": found.exact.positions + found.live.positions,
             "chunks_checked": self.chunks_checked,
             "records_checked": self.records_checked,
+            "records_refined": self.records_refined,
             "violations": self.violations,
         }
 
@@ -122,7 +130,8 @@ def verify_corpus(
         backbone = open_model(settings, choice)
         states = state_reader(store, settings, backbone, named=choice.name)
         layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
-        chosen = _spread(store, num_chunks)
+        refined = store.refined() if settings.is_studied else set()
+        chosen = _spread(store, num_chunks, refined)
         question = verification_question(backbone)
         found = Conformance()
         violations: list[str] = []
@@ -136,15 +145,16 @@ def verify_corpus(
                 except (DamagedStateError, DamagedCorpusError):
                     continue  # reported below, with every other record
             label = f"{chunk.source}, chunk {chunk.info.ordinal}"
+            comparable = record is not None and not record.refined
             found = found.joined(
                 verify_chunk(
                     backbone,
                     ids if record is None else record.token_ids.tolist(),
                     question,
-                    stored=None if record is None else states.state(record),
+                    stored=states.state(record) if record is not None and comparable else None,
                     stored_codec=settings.codec,
                     layers=layers,
-                    codecs=() if settings.codec == "fp16" else ("fp16",),  # the stored states are FP16's already
+                    codecs=() if settings.codec == "fp16" and comparable else ("fp16",),  # else those stored are FP16's
                     live_cuts=number == 0,
                     every_length=number == 0,
                     label=label,
@@ -155,7 +165,7 @@ def verify_corpus(
         say("checking the catalogue")
         violations += (" ".join(line.split()) for line in store.complaints())
         say("checking every record")
-        num_records = 0
+        num_records = num_refined = 0
         for location, record_or_error in store.iter_records():
             num_records += 1
             if isinstance(record_or_error, DamagedStateError):
@@ -165,6 +175,10 @@ def verify_corpus(
                     f"{location} was made by another model, {titled('', record_or_error.fingerprint.hex())}, than "
                     f"{titled(backbone.card.name, backbone.fingerprint)}; {states_anew(store.path)}"
                 )
+            elif record_or_error.refined:
+                num_refined += 1
+                if wrong := _wrong_with(record_or_error, settings, states):
+                    violations.append(f"{location} is refined, and {wrong}; {states_anew(store.path)}")
     return VerifyReport(
         backbone.card.name,
         backbone.fingerprint,
@@ -173,8 +187,20 @@ def verify_corpus(
         found,
         len(chosen),
         num_records,
+        num_refined,
         [*found.violations, *violations],
     )
+
+
+def _wrong_with(refined: Record, settings: CorpusSettings, states: StateReader) -> str:
+    """What can be told of a refined state without making it again; "" for nothing."""
+    if not settings.is_studied:
+        return "nothing of this corpus is studied"
+    try:
+        states.state(refined)
+    except DamagedStateError:  # whole, and yet no state
+        return "not finite"
+    return ""
 
 
 def verification_question(backbone: Backbone) -> list[int]:
@@ -183,8 +209,11 @@ def verification_question(backbone: Backbone) -> list[int]:
     return segment[:MOST_QUESTION_TOKENS]
 
 
-def _spread(store: CorpusStore, count: int) -> list[Chunk]:
+def _spread(store: CorpusStore, count: int, refined: set[Location]) -> list[Chunk]:
+    """Chunks all over the corpus: those whose states reading gives, where there are any."""
     ids = list(store.visible_chunk_ids())
+    if refined:
+        ids = [i for i in ids if not _is_refined(store, i, refined)] or ids
     if not ids:
         hint = "precog index PATH… --corpus DIR"
         raise CorpusError("there is nothing in this corpus yet", given=store.path, hint=hint)
@@ -195,3 +224,9 @@ def _spread(store: CorpusStore, count: int) -> list[Chunk]:
         with contextlib.suppress(DamagedCorpusError):  # reported with every other row
             chunks += store.chunks([chunk_id]).values()
     return chunks
+
+
+def _is_refined(store: CorpusStore, chunk_id: int, refined: set[Location]) -> bool:
+    with contextlib.suppress(DamagedCorpusError):  # reported with every other row
+        return any(chunk.location in refined for chunk in store.chunks([chunk_id]).values())
+    return False

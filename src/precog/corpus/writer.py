@@ -15,8 +15,10 @@ from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
 from precog.errors import ModelError
+from precog.refine.quality import QualityStates, study_settings
 from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
+from precog.text.chunking.chunk import Chunk
 
 TokenIds = tuple[int, ...]
 Keys = Float32[np.ndarray, "_ E"]
@@ -33,24 +35,40 @@ class StateMaker(Protocol):
         ...
 
 
-class ReadStates:
-    """States made by reading the chunks."""
+class MadeStates:
+    """States made by reading the chunks and, where the corpus is studied, by training each on its chunk's own text.
+
+    Attributes:
+        tally: what studying made of them so far.
+    """
 
     def __init__(self, backbone: Backbone, settings: CorpusSettings) -> None:
+        """Prepares for a corpus.
+
+        Raises:
+            UsageError, ModelError: its states are to be studied, and the model cannot be studied with.
+        """
         self._backbone = backbone
+        self._states = QualityStates(backbone, study_settings(backbone, settings.quality, settings.study_limits))
+        self.tally = self._states.tally
         self._codec = codec_named(settings.codec)
         self._layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
 
     def make(self, takes: Iterable[Take]) -> dict[TokenIds, PutState]:
-        """Reads the chunks in one batch of unequal lengths."""
-        wanted = list(dict.fromkeys(take.chunk.token_ids for take in takes))
-        states = self._backbone.encode_chunks(wanted)
-        return {ids: self._put(ids, state) for ids, state in zip(wanted, states, strict=True)}
+        """Reads the chunks in one batch of unequal lengths, then studies them together."""
+        wanted: dict[TokenIds, Chunk] = {}
+        for take in takes:
+            wanted.setdefault(take.chunk.token_ids, take.chunk)
+        texts = [chunk.full_text for chunk in wanted.values()]
+        titles = [chunk.context.strip() for chunk in wanted.values()]
+        made = self._states.make(texts, list(wanted), titles)
+        return {ids: self._put(ids, state, refined) for ids, (state, refined) in zip(wanted, made, strict=True)}
 
-    def _put(self, ids: TokenIds, state: State) -> PutState:
+    def _put(self, ids: TokenIds, state: State, refined: bool) -> PutState:
         def put(batch: Batch) -> int:
             data = self._codec.encode(state, self._backbone.spec, self._layers)
-            return batch.add_state(ids, state=data, tau=state.decay_time.numpy(), suffix_array=build_suffix_array(ids))
+            tau, suffixes = state.decay_time.numpy(), build_suffix_array(ids)
+            return batch.add_state(ids, state=data, tau=tau, suffix_array=suffixes, refined=refined)
 
         return put
 
@@ -77,7 +95,13 @@ class CopiedStates:
 
         def put(batch: Batch) -> int:
             suffixes = record.suffix_array if len(record.suffix_array) else None
-            return batch.add_state(take.chunk.token_ids, state=record.state, tau=record.tau, suffix_array=suffixes)
+            return batch.add_state(
+                take.chunk.token_ids,
+                state=record.state,
+                tau=record.tau,
+                suffix_array=suffixes,
+                refined=record.refined,
+            )
 
         return put
 

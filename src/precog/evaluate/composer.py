@@ -94,12 +94,14 @@ class Member:
         token_ids: of it.
         offsets: characters of each token.
         state: decoded from the codec, with its τ.
+        refined: whether it was trained on after reading, so that reading does not give it.
     """
 
     text: str
     token_ids: list[int]
     offsets: list[tuple[int, int]]
     state: State
+    refined: bool = False
 
 
 @dataclass(frozen=True)

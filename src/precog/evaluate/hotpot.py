@@ -22,6 +22,9 @@ from precog.evaluate.hotpot_data import HotpotQuestion
 from precog.evaluate.retrieving import encoder_of, ranked
 from precog.evaluate.scores import Decoding, Scored, about, decoding_of, f1_gain, scored, table_row
 from precog.evaluate.subset import ids_sha256
+from precog.refine.quality import QualityStates
+from precog.refine.study import StudySettings
+from precog.refine.tally import StudyTally
 from precog.state import codec_named
 
 __all__ = ["TOP_K", "Hotpot", "HotpotSettings"]
@@ -66,6 +69,7 @@ class Hotpot:
         backbone: the model.
         settings: what is measured.
         encoder: of sentences, or where it is; the default one when None.
+        study: how states are studied; None where they are only read.
 
     Raises:
         UsageError: a rule is none of those that the model's states allow.
@@ -80,6 +84,7 @@ class Hotpot:
         backbone: Backbone,
         settings: HotpotSettings | None = None,
         encoder: Encoder | str | None = None,
+        study: StudySettings | None = None,
     ) -> None:
         chosen = settings or HotpotSettings()
         self.questions = questions
@@ -92,6 +97,7 @@ class Hotpot:
             given, expected = ", ".join(strange), ", ".join(allowed)
             raise UsageError("--rules: this model's states cannot be composed so", given=given, expected=expected)
         self._codec = codec_named(chosen.codec)
+        self._states = QualityStates(backbone, study)
         self._encoder = encoder_of(encoder)
         grounded = decoding_of(backbone)
         self._decodings: dict[str, Decoding] = {"grounded": grounded}
@@ -99,12 +105,18 @@ class Hotpot:
             self._decodings["free"] = decoding_of(backbone, free=True)
         self.settings = {
             **about(backbone, chosen.codec, grounded),
+            **self._states.about(),
             **asdict(chosen),
             "top_k": list(self.top_k),
             "rules": [f"{rule.name}:{'/'.join(map(str, rule.top_k))}".rstrip(":") for rule in self.rules],
             "encoder": self._encoder.fingerprint,
             "ids_sha256": ids_sha256(questions),
         }
+
+    @property
+    def tally(self) -> StudyTally:
+        """What became of states that were studied."""
+        return self._states.tally
 
     def __len__(self) -> int:
         """Questions."""
@@ -124,7 +136,7 @@ class Hotpot:
         texts = [paragraph.full_text for paragraph in question.paragraphs]
         order = ranked(question.question, texts, self._encoder)[: max(self.top_k)]
         titles = [question.paragraphs[place].title for place, _ in order]
-        members = members_of(self.backbone, [texts[place] for place, _ in order], self._codec)
+        members = members_of(self.backbone, [texts[place] for place, _ in order], self._codec, self._states)
         scores = [score for _, score in order]
         said: dict[str, dict[str, dict[str, object]]] = {}
         for name, decoding in self._decodings.items():

@@ -12,6 +12,7 @@ from precog.engine.templates import question_segment
 from precog.errors import UsageError
 from precog.evaluate.composer import BEST, READ, Member, Way
 from precog.evaluate.reader import Said
+from precog.refine.quality import QualityStates
 from precog.state import Codec
 
 __all__ = ["DEFAULT_RULES", "Rule", "answer_by", "default_rules", "members_of", "parse_rule"]
@@ -61,13 +62,13 @@ def default_rules(backbone: Backbone) -> tuple[str, ...]:
     return tuple(name for name in DEFAULT_RULES if parse_rule(name).how.rule in allowed)
 
 
-def members_of(backbone: Backbone, texts: Sequence[str], codec: Codec) -> list[Member]:
+def members_of(backbone: Backbone, texts: Sequence[str], codec: Codec, made: QualityStates) -> list[Member]:
     """Paragraphs, read and stored: one at a time, since together the short ones would be padded to the longest."""
     tokens = [backbone.tokenizer.encode_with_offsets(text) for text in texts]
-    states = [state for ids, _ in tokens for state in backbone.encode_chunks([ids])]
+    states = [made.make([text], [ids])[0] for text, (ids, _) in zip(texts, tokens, strict=True)]
     return [
-        Member(text, ids, offsets, codec.rounded(state, backbone.spec))
-        for text, (ids, offsets), state in zip(texts, tokens, states, strict=True)
+        Member(text, ids, offsets, codec.rounded(state, backbone.spec), refined)
+        for text, (ids, offsets), (state, refined) in zip(texts, tokens, states, strict=True)
     ]
 
 
@@ -99,7 +100,7 @@ def answer_by(
         sources=[Source.of(member.token_ids) for member in members],
         settings=decoding,
     )
-    return _said(backbone, members, made), made.exact
+    return _said(backbone, members, made), made.exact and not any(member.refined for member in members)
 
 
 def _said(backbone: Backbone, members: Sequence[Member], made: Composed) -> Said:

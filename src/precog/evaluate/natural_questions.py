@@ -13,6 +13,7 @@ from precog.evaluate.lengths import BINS, bin_of
 from precog.evaluate.passages import PassageExperiment, PassageQuestion, check_chunk_tokens, summary, table
 from precog.evaluate.squad_data import Question
 from precog.evaluate.subset import ids_sha256
+from precog.refine.study import StudySettings
 from precog.state import codec_named
 from precog.text.tokenizer import Tokenizer
 
@@ -62,6 +63,7 @@ class NaturalQuestions(PassageExperiment):
         backbone: the model.
         settings: what is measured.
         encoder: of sentences, or where it is; the default one when None.
+        study: how states are studied; None where they are only read.
     """
 
     name = "nq"
@@ -73,12 +75,15 @@ class NaturalQuestions(PassageExperiment):
         backbone: Backbone,
         settings: NaturalQuestionsSettings | None = None,
         encoder: Encoder | str | None = None,
+        study: StudySettings | None = None,
     ) -> None:
         chosen = settings or NaturalQuestionsSettings()
         self._everything = everything
         items = [PassageQuestion(question.id, question) for question in questions]
         choices = {**asdict(chosen), "ids_sha256": ids_sha256(questions)}
-        super().__init__(items, backbone, chosen.codec, chosen.chunk_tokens, choices, encoder, free=chosen.free)
+        super().__init__(
+            items, backbone, chosen.codec, chosen.chunk_tokens, choices, encoder, free=chosen.free, study=study
+        )
 
     @cached_property
     def shares(self) -> dict[str, float]:

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 
 from precog.backbones.protocol import Backbone
+from precog.refine.quality import QualityStates
+from precog.refine.study import StudySettings
 from precog.state import Codec, State
 
 __all__ = ["PassageStates"]
@@ -16,21 +18,26 @@ class PassageStates:
     Args:
         backbone: the model.
         kept: passages whose states are kept; the one that was asked for longest ago goes first.
+        study: how states are studied; None where they are only read.
+
+    Attributes:
+        made: where the states come from.
     """
 
-    def __init__(self, backbone: Backbone, kept: int = KEPT) -> None:
+    def __init__(self, backbone: Backbone, kept: int = KEPT, study: StudySettings | None = None) -> None:
         self._backbone = backbone
+        self.made = QualityStates(backbone, study)
         self._kept = kept
         self._states: OrderedDict[str, State] = OrderedDict()
 
     def exact(self, passage: str) -> State:
-        """The state as the model leaves it.
+        """The state as the model, and studying where it is studied, leave it.
 
         Raises:
             InputError: the passage is empty.
         """
         if passage not in self._states:
-            [state] = self._backbone.encode_chunks([self._backbone.tokenizer.encode(passage)])
+            [(state, _)] = self.made.make([passage], [self._backbone.tokenizer.encode(passage)])
             self._states[passage] = state
             while len(self._states) > self._kept:
                 self._states.popitem(last=False)

@@ -22,6 +22,8 @@ from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.retrieving import encoder_of, ranked
 from precog.evaluate.scores import Scored, about, decoding_of, f1_gain, scored, table_row
 from precog.evaluate.squad_data import Question
+from precog.refine.study import StudySettings
+from precog.refine.tally import StudyTally
 from precog.state import codec_named
 from precog.text.chunking.strategy import DEFAULT_MAX_TOKENS, MIN_MAX_TOKENS, chunk_document
 from precog.text.document import Document
@@ -69,6 +71,7 @@ class PassageExperiment:
         choices: more JSON data that decides the records.
         encoder: of sentences, or where it is; the default one when None.
         free: decode freely instead of grounded.
+        study: how states are studied; None where they are only read.
     """
 
     name: str
@@ -84,6 +87,7 @@ class PassageExperiment:
         encoder: Encoder | str | None = None,
         *,
         free: bool = False,
+        study: StudySettings | None = None,
     ) -> None:
         self.items = items
         self.backbone = backbone
@@ -92,14 +96,20 @@ class PassageExperiment:
         self._encoder = encoder_of(encoder)
         self._codec = codec_named(codec)
         self._reader = ParagraphReader(backbone, codec, decoding)
-        self._states = PassageStates(backbone)
+        self._states = PassageStates(backbone, study=study)
         self._chunks = lru_cache(maxsize=_CUT_PASSAGES)(self._cut)
         self.settings = {
             **about(backbone, codec, decoding),
+            **self._states.made.about(),
             **choices,
             "chunk_tokens": self.chunk_tokens,
             "encoder": self._encoder.fingerprint,
         }
+
+    @property
+    def tally(self) -> StudyTally:
+        """What became of states that were studied."""
+        return self._states.made.tally
 
     def __len__(self) -> int:
         """Questions."""

@@ -14,6 +14,8 @@ from precog.engine.grounded import GroundedSettings
 from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.templates import question_segment
+from precog.refine.quality import QualityStates
+from precog.refine.study import StudySettings
 from precog.state import State, compose
 from precog.state.codec import codec_named
 
@@ -49,11 +51,25 @@ class ParagraphReader:
         backbone: the model.
         codec: name of the codec that states are stored in.
         settings: how answers are decoded.
+        study: how states are studied; None where they are only read. Nothing but a paragraph goes into its state.
+        once: the model reading every paragraph once, for `in_context_once`; None where it reads so anyway.
+
+    Attributes:
+        states: where the states come from.
     """
 
-    def __init__(self, backbone: Backbone, codec: str, settings: GroundedSettings | FreeSettings) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        codec: str,
+        settings: GroundedSettings | FreeSettings,
+        study: StudySettings | None = None,
+        once: Backbone | None = None,
+    ) -> None:
         self.backbone = backbone
         self.settings = settings
+        self.states = QualityStates(backbone, study)
+        self._once = backbone if once is None else once
         self.codec = codec
         self._codec = codec_named(codec)
         self._ids: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
@@ -69,8 +85,8 @@ class ParagraphReader:
         missing = [p for p in dict.fromkeys(paragraphs) if p not in self._stored]
         for start in range(0, len(missing), ENCODE_TOGETHER):
             group = missing[start : start + ENCODE_TOGETHER]
-            states = self.backbone.encode_chunks([self._tokens(p)[0] for p in group])
-            for paragraph, state in zip(group, states, strict=True):
+            made = self.states.make(group, [self._tokens(p)[0] for p in group])
+            for paragraph, (state, _) in zip(group, made, strict=True):
                 stored = self._codec.encode(state, self.backbone.spec)
                 self._stored[paragraph] = (stored, state.num_tokens, state.encoding_dtype)
 
@@ -124,10 +140,17 @@ class ParagraphReader:
 
     def in_context(self, question: str, paragraph: str, source: Source | None = None) -> Said:
         """Answer by reading the paragraph and the question in one pass; ``source`` as for `inject`."""
-        ids = question_segment(self.backbone, question)
+        return self._read(self.backbone, question, paragraph, source)
+
+    def in_context_once(self, question: str, paragraph: str) -> Said:
+        """The same, the paragraph read once though its states have read it twice."""
+        return self._read(self._once, question, paragraph, None)
+
+    def _read(self, backbone: Backbone, question: str, paragraph: str, source: Source | None) -> Said:
+        ids = question_segment(backbone, question)
         given = [self.source(paragraph) if source is None else source]
         read = [self._tokens(paragraph)[0]]
-        answer = answer_in_context(self.backbone, read, ids, sources=given, settings=self.settings)
+        answer = answer_in_context(backbone, read, ids, sources=given, settings=self.settings)
         return self._said(answer, [paragraph], given)
 
     def mask_only(self, question: str, paragraph: str) -> Said:

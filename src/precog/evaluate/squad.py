@@ -1,8 +1,9 @@
 """SQuAD v1.1 in every mode, paired on the same questions (paper Table 3; ERRATA 12, 13).
 
-Modes: ``in_context`` reads paragraph and question in one pass · ``inject_top1`` starts from the paragraph's stored
-state · ``inject_top3`` from three composed states · ``none`` has no context and decodes freely · ``mask_only`` is the
-grounded mask over an empty state · ``other`` the state of a wrong paragraph under the right mask.
+Modes: ``in_context`` reads paragraph and question in one pass, the paragraph as often as its state has ·
+``in_context_once`` once, whatever the state has · ``inject_top1`` starts from the paragraph's stored state ·
+``inject_top3`` from three composed states · ``none`` has no context and decodes freely · ``mask_only`` is the grounded
+mask over an empty state · ``other`` the state of a wrong paragraph under the right mask.
 """
 
 import random
@@ -28,6 +29,8 @@ from precog.evaluate.squad_data import Question, ids_sha256
 
 NUM_FOUND = 10
 """Paragraphs that are searched for: recall beyond it is not told."""
+IN_CONTEXT_ONCE = "in_context_once"
+"""One pass over a paragraph that states have read twice; asked for by name."""
 MODES = ("in_context", "inject_top1", "inject_top3", "none", "mask_only", "other")
 
 
@@ -48,9 +51,10 @@ class SquadSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.modes) - set(MODES))
+        known = (*MODES, IN_CONTEXT_ONCE)
+        unknown = sorted(set(self.modes) - set(known))
         if unknown or not self.modes:
-            raise UsageError("--modes: no such mode", given=", ".join(unknown) or "none", expected=", ".join(MODES))
+            raise UsageError("--modes: no such mode", given=", ".join(unknown) or "none", expected=", ".join(known))
         if self.context not in ("gold", "retrieved"):
             raise UsageError("--context: no such choice", given=self.context, expected="gold or retrieved")
         Composing(temperature=self.compose_temperature)  # refuses what is no temperature
@@ -105,6 +109,7 @@ class Squad:
             "searched_sha256": sha256("\0".join(self._texts).encode()).hexdigest(),
             "encoder": None if loaded is None else loaded.fingerprint,
             **about(reader.backbone, reader.codec, reader.settings),
+            **reader.states.about(),
         }
 
     def __len__(self) -> int:
@@ -158,6 +163,8 @@ def _say(reader: ParagraphReader, mode: str, given: _Given, temperature: float) 
     match mode:
         case "in_context":
             return reader.in_context(given.question, given.paragraph)
+        case "in_context_once":
+            return reader.in_context_once(given.question, given.paragraph)
         case "inject_top1":
             return reader.inject(given.question, [given.paragraph], [1.0], 1.0)
         case "inject_top3":
@@ -203,6 +210,7 @@ def _report(
             "f1": float(np.mean([f1(said, q.answers) for said, q in paired])),
         },
         **about(reader.backbone, reader.codec, reader.settings),
+        **reader.states.about(),
         "seed": chosen.seed,
     }
     if "inject_top1" in chosen.modes:

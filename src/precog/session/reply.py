@@ -98,6 +98,7 @@ class Reply:
         tokens_processed: that the model read and wrote.
         timings: where the time went.
         damage: of the memory, found on the way; nothing of it is answered from.
+        refined: whether a state of the corpus that was trained on after reading has gone into it.
     """
 
     text: str
@@ -111,6 +112,7 @@ class Reply:
     tokens_processed: int
     timings: Timings
     damage: Damage = SOUND
+    refined: bool = False
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -118,7 +120,13 @@ class Reply:
         return {
             "text": self.text,
             "evidence": [entry.to_json() for entry in self.evidence],
-            "composition": {"rule": self.rule, "exact": self.exact, "members": members, "baseline": self.baseline},
+            "composition": {
+                "rule": self.rule,
+                "exact": self.exact,
+                "refined": self.refined,
+                "members": members,
+                "baseline": self.baseline,
+            },
             "confidence": self.confidence,
             "abstained": self.abstained,
             "remembered": self.remembered,

@@ -296,16 +296,17 @@ class Session:
         settings = FreeSettings() if self.options.free else self._grounded
         composed = answer_composed(
             self.backbone,
-            [state for state, _ in loaded],
+            [state for state, _, _ in loaded],
             [entry.score for entry in members],
             question_segment(self.backbone, utterance),
             how=self.options.composing,
-            chunks=[source.token_ids.tolist() for _, source in loaded],
+            chunks=[source.token_ids.tolist() for _, source, _ in loaded],
             semantic_state=self._semantic,
-            sources=[] if self.options.free else self._spans(utterance, members, [source for _, source in loaded]),
+            sources=[] if self.options.free else self._spans(utterance, members, [source for _, source, _ in loaded]),
             settings=settings,
         )
         answer = composed.answer
+        refined = any(is_refined for _, _, is_refined in loaded)
         confidence = _confidence(answer)
         threshold = self.options.min_confidence
         if threshold is None:
@@ -316,22 +317,23 @@ class Session:
             NOTHING if abstained else self.backbone.tokenizer.decode(answer.token_ids).strip(),
             (*weighed, *found[len(members) :]),
             self.options.composing.rule,
-            composed.exact and all(self._keeps_states(entry) for entry in members),
+            composed.exact and not refined and all(self._keeps_states(entry) for entry in members),
             composed.baseline,
             confidence,
             abstained,
             None,
             answer.tokens_processed,
             decoding_times(answer, replace(timings, inject=composed.compose_sec)),
+            refined=refined,
         )
 
     def _keeps_states(self, entry: SessionEvidence) -> bool:
         return self.memory.keeps_states if entry.memory is not None else self._chunk_states.keeps_states
 
-    def _load(self, entry: SessionEvidence) -> tuple[State, Source]:
-        """A member's state, and the tokens it has read."""
+    def _load(self, entry: SessionEvidence) -> tuple[State, Source, bool]:
+        """A member's state, the tokens it has read, and whether it is refined."""
         if entry.memory is not None:
-            return self.memory.state(entry.memory)
+            return *self.memory.state(entry.memory), False
         assert entry.corpus is not None
         return self._chunk_state(entry.corpus)
 
@@ -344,10 +346,10 @@ class Session:
             for entry, source in zip(members, read, strict=True)
         ]
 
-    def _chunk_state(self, found: Found) -> tuple[State, Source]:
+    def _chunk_state(self, found: Found) -> tuple[State, Source, bool]:
         assert self._searcher is not None
         text = Text(found, self._searcher.store, self._chunk_states, self.backbone)
-        return text.state(), text.source()
+        return text.state(), text.source(), text.is_refined
 
 
 def _opened(corpus: Path, encoder: Encoder) -> Searcher:

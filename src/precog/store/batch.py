@@ -48,8 +48,11 @@ class Batch(Unit):
         state: bytes | npt.NDArray[np.generic],
         tau: bytes | npt.NDArray[np.float32] = b"",
         suffix_array: npt.NDArray[np.integer] | None = None,
+        refined: bool = False,
     ) -> int:
         """Stores a state and returns its id; one that has read the same tokens is stored once.
+
+        ``refined`` says that the state is more than reading the tokens gives.
 
         Raises:
             StateError: a part does not fit the corpus's record layout.
@@ -58,7 +61,7 @@ class Batch(Unit):
         found = self.find_state(token_ids)
         if found is not None:
             return found
-        location = self._append(token_ids, state=state, tau=tau, suffix_array=suffix_array)
+        location = self._append(token_ids, state=state, tau=tau, suffix_array=suffix_array, refined=refined)
         return self._database.add_state(content_hash(self._fingerprint, token_ids), location, len(token_ids))
 
     def add_unstored_state(self, token_ids: Sequence[int] | npt.NDArray[np.integer]) -> int:

@@ -3,10 +3,11 @@
 It knows states as bytes, keys as float32 rows and text as text; it knows no model, no encoder and no index.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from precog.errors import CorpusError, DamagedCorpusError
+from precog.errors import CorpusError, DamagedCorpusError, DamagedStateError
 from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
 from precog.store.folder_reader import FolderReader
@@ -100,6 +101,18 @@ class CorpusReader(FolderReader):
         assert record is not None  # a chunk that is gone was an error already
         return record
 
+    def refined(self) -> set[Location]:
+        """Where refined states lie, by the headers of all records alone: a few bytes each, no checksum compared.
+
+        Those that cannot be read count as not refined; ``precog verify`` tells of them.
+        """
+        found = set()
+        for _, location, _ in self._catalogue.states():
+            with contextlib.suppress(DamagedStateError, DamagedCorpusError):
+                if self._reader.is_refined(location):
+                    found.add(location)
+        return found
+
     @property
     def state_budget_bytes(self) -> int | None:
         """What the records of states may take together; None for whatever it takes."""
@@ -134,7 +147,7 @@ class CorpusReader(FolderReader):
                 record = self.read_state(chunk.id)
                 for part in (record.state, record.tau, record.token_ids, record.suffix_array):
                     digest.update(part.tobytes())
-                digest.update(record.content_hash)
+                digest.update(record.content_hash + b"refined" * record.refined)
         return digest.hexdigest()
 
     def _locate_stored(self, chunk_id: int) -> tuple[Location, bytes]:

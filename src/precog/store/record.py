@@ -4,7 +4,7 @@ Layout (little-endian; offsets of the parts in ``layout.py``)::
 
     0    magic "PRCR"
     4    CRC32 of bytes 8 … end of the record, padding included
-    8    format version (u16), flags (u16, 0)
+    8    format version (u16), flags (u16): 1 there is a suffix array, 2 the state is refined
     12   number of tokens (u32)
     16   segment number (u32), slot (u32): a record read at another place is refused
     24   state bytes (u64), tau bytes (u64)
@@ -29,6 +29,7 @@ from precog.store.layout import FORMAT_VERSION, RECORD_HEADER_BYTES, RECORD_MAGI
 _HEAD = struct.Struct("<4sIHHIIIQQ32s32s")
 _FINGERPRINT, _CONTENT_HASH = slice(40, 72), slice(72, 104)
 _HAS_SUFFIX_ARRAY = 1
+_IS_REFINED = 2
 _FLOAT32 = np.dtype("<f4")
 
 
@@ -73,9 +74,13 @@ class Record:
     @property
     def suffix_array(self) -> Integer[np.ndarray, " num_suffixes"]:
         """Sorted suffix starts of ``token_ids``, same length, or empty when it was not given."""
-        (flags,) = struct.unpack_from("<H", self.data, 10)
-        count = self.num_tokens if flags & _HAS_SUFFIX_ARRAY else 0
+        count = self.num_tokens if _flags(self.data) & _HAS_SUFFIX_ARRAY else 0
         return np.frombuffer(self.data, self.layout.position_type, count, self.layout.suffix_offset)
+
+    @property
+    def refined(self) -> bool:
+        """Whether the state was trained on after it was read, so that reading the tokens does not give it."""
+        return is_refined(self.data)
 
     @property
     def fingerprint(self) -> bytes:
@@ -93,6 +98,11 @@ class Record:
         return int.from_bytes(self.data[12:16], "little")
 
 
+def is_refined(data: bytes) -> bool:
+    """Whether a record, of which the first bytes suffice, says that its state is refined."""
+    return bool(_flags(data) & _IS_REFINED)
+
+
 def content_hash(fingerprint: bytes, token_ids: Sequence[int] | npt.NDArray[np.integer]) -> bytes:
     """Names a state by what made it and what it has read: sha256 of fingerprint and token ids as 4-byte integers."""
     ids = np.ascontiguousarray(np.asarray(token_ids, dtype="<u4"))
@@ -108,8 +118,9 @@ def pack(
     token_ids: Sequence[int] | npt.NDArray[np.integer],
     suffix_array: npt.NDArray[np.integer] | None,
     fingerprint: bytes,
+    refined: bool = False,
 ) -> bytearray:
-    """Writes one record.
+    """Writes one record; ``refined`` where the state is more than reading the tokens gives.
 
     Raises:
         StateError: a part does not fit the layout.
@@ -129,7 +140,7 @@ def pack(
     if len(fingerprint) != 32:
         raise StateError("a fingerprint has 32 bytes", given=len(fingerprint), expected=32)
     record = bytearray(layout.record_bytes)
-    flags = 0 if suffix_array is None else _HAS_SUFFIX_ARRAY
+    flags = (0 if suffix_array is None else _HAS_SUFFIX_ARRAY) | (_IS_REFINED if refined else 0)
     place = (location.segment, location.slot, layout.state_bytes, layout.tau_bytes)
     digest = content_hash(fingerprint, ids)
     _HEAD.pack_into(record, 0, RECORD_MAGIC, 0, FORMAT_VERSION, flags, len(ids), *place, fingerprint, digest)
@@ -165,6 +176,10 @@ def unpack(layout: RecordLayout, location: Location, data: bytes, hint: str | No
         given = f"format {version}, written as {Location(segment, slot)}"
         raise DamagedStateError(f"{location} is damaged: {given}", hint=hint)
     return Record(layout, data)
+
+
+def _flags(data: bytes) -> int:
+    return int.from_bytes(data[10:12], "little")
 
 
 def _sizes(layout: RecordLayout) -> str:

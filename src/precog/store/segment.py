@@ -13,9 +13,9 @@ from pathlib import Path
 
 from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.store.failure import guarded
-from precog.store.layout import SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, RecordLayout
+from precog.store.layout import RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, RecordLayout
 from precog.store.numbered import SEGMENT_NAME, is_regular
-from precog.store.record import Location, Record, unpack
+from precog.store.record import Location, Record, is_refined, unpack
 from precog.store.remedy import states_anew
 from precog.writing import sync_folder
 
@@ -44,6 +44,14 @@ class SegmentReader:
         descriptor = self._descriptor(location)
         try:
             return os.pread(descriptor, self._layout.record_bytes, self._layout.offset(location.slot))
+        except OSError as error:
+            raise DamagedStateError(f"{location} cannot be read: {error.strerror}", hint=self._remedy) from error
+
+    def is_refined(self, location: Location) -> bool:
+        """Whether the header of a record says that its state is refined, unchecked: some bytes of the file."""
+        descriptor = self._descriptor(location)
+        try:
+            return is_refined(os.pread(descriptor, RECORD_HEADER_BYTES, self._layout.offset(location.slot)))
         except OSError as error:
             raise DamagedStateError(f"{location} cannot be read: {error.strerror}", hint=self._remedy) from error
 

@@ -63,6 +63,7 @@ class Unit:
         state: bytes | npt.NDArray[np.generic],
         tau: bytes | npt.NDArray[np.float32],
         suffix_array: npt.NDArray[np.integer] | None,
+        refined: bool = False,
     ) -> Location:
         location = self._writer.next_location()
         record = pack(
@@ -73,6 +74,7 @@ class Unit:
             token_ids=token_ids,
             suffix_array=suffix_array,
             fingerprint=self._fingerprint,
+            refined=refined,
         )
         self._writer.append(location, record)
         return location
