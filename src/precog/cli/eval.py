@@ -10,6 +10,7 @@ from rich.table import Table
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
+from precog.cli.eval_bytes import bytes_
 from precog.cli.eval_clusters import clusters
 from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
@@ -140,6 +141,7 @@ app.command()(locomo)
 app.command()(depth)
 app.command()(temperature)
 app.command()(pareto)
+app.command("bytes")(bytes_)
 app.command()(hotpot)
 app.command()(theorem)
 app.command()(nq)

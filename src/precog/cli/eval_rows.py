@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from precog.cli.output import out
 from precog.cli.progress import Counting
@@ -62,7 +62,7 @@ def print_rows(title: str, rows: Mapping[str, Row], facts: Mapping[str, str], *,
         facts: column ▸ key of a row, of what is already a text or becomes one by `str`.
         against: the row that they are compared with.
     """
-    table = Table("", *facts, "EM", "F1", "95 %", f"ΔF1 to {against}", title=title)
+    table = Table(Column("", no_wrap=True), *facts, "EM", "F1", "95 %", f"ΔF1 to {against}", title=title)
     for name, row in rows.items():
         low, high = row["f1_interval"]
         scores = (f"{row['em']:.1f}", f"{row['f1']:.1f}", f"{low:.0f} – {high:.0f}")

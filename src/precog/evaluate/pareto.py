@@ -1,6 +1,6 @@
 """Answers against bytes: codecs and subsets of layers, each with each (paper Table 6 and its storage claims)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from precog.evaluate.experiment import Record
 from precog.evaluate.squad_data import Question
 from precog.state import codec_named
 
-__all__ = ["Pareto", "ParetoSettings"]
+__all__ = ["Pareto", "ParetoSettings", "mark_front"]
 
 CODECS = ("fp16", "int8", "int4", "int4-rot")
 
@@ -87,12 +87,16 @@ class Pareto(AlteredStates):
     def report(self, records: Sequence[Record]) -> dict[str, object]:
         """As for all of them; ``on_front`` of a row: no other has a better F1 in as few bytes, or as good in fewer."""
         report = super().report(records)
-        rows = cast(dict[str, dict[str, Any]], report["rows"])
-        for row in rows.values():
-            row["on_front"] = not any(
-                other["f1"] >= row["f1"]
-                and other["state_bytes"] <= row["state_bytes"]
-                and (other["f1"], other["state_bytes"]) != (row["f1"], row["state_bytes"])
-                for other in rows.values()
-            )
+        mark_front(cast(dict[str, dict[str, Any]], report["rows"]))
         return report
+
+
+def mark_front(rows: Mapping[str, dict[str, Any]]) -> None:
+    """Says of each row, with ``f1`` and ``state_bytes``, whether it is ``on_front``: see `Pareto.report`."""
+    for row in rows.values():
+        row["on_front"] = not any(
+            other["f1"] >= row["f1"]
+            and other["state_bytes"] <= row["state_bytes"]
+            and (other["f1"], other["state_bytes"]) != (row["f1"], row["state_bytes"])
+            for other in rows.values()
+        )

@@ -12,12 +12,13 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder
 from precog.engine.composed import Composing
 from precog.errors import UsageError
-from precog.evaluate.altered import AlteredStates, Given, Variant, answers_of
+from precog.evaluate.altered import AlteredStates, Given, Variant
 from precog.evaluate.experiment import Record
 from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.retrieving import encoder_of
 from precog.evaluate.squad_data import Question
 from precog.evaluate.subset import ids_sha256
+from precog.evaluate.variants import answers_of
 from precog.state import codec_named, compose
 
 __all__ = ["Temperature", "TemperatureSettings"]
