@@ -35,6 +35,33 @@ def test_nothing_of_a_forgotten_document_is_left(tmp_path: Path, backbone: Tenns
         assert [row.info.source for row in store.documents()] == [str(docs / "a.txt")]
 
 
+def test_no_key_of_a_question_is_left(tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder) -> None:
+    docs, corpus = tmp_path / "docs", tmp_path / "c"
+    write(docs, "a.txt", numbered(0, 8))
+    write(docs, "secret.txt", f"The brewery was founded in 1843 by Ilse Quill. {SECRET}")
+    run(corpus, docs, backbone, encoder, keys="questions")
+
+    def everything() -> bytes:
+        return b"".join(path.read_bytes() for path in corpus.rglob("*") if path.is_file())
+
+    with CorpusStore.open(corpus) as store:
+        (row,) = store.find_documents(str(docs / "secret.txt"))
+        kept = {chunk.id for document in store.documents() for chunk in store.chunks_of(document.id)}
+        own = {chunk.id for chunk in store.chunks_of(row.id)}
+        keys = [key for entry in store.iter_keys(sorted(own)) for key in entry.keys]
+        others = {key.tobytes() for entry in store.iter_keys(sorted(kept - own)) for key in entry.keys}
+    assert len(keys) > 3 * len(own)
+    assert all(key.tobytes() in everything() for key in keys)
+    assert any(key.astype("<f2").tobytes() in everything() for key in keys)
+    report = forget_document(corpus, "secret.txt", load_mistral_tokenizer())
+    assert report.hits == 0
+    left = everything()
+    for key in keys:
+        if key.tobytes() not in others:
+            assert key.tobytes() not in left
+            assert key.astype("<f2").tobytes() not in left
+
+
 def test_what_another_document_says_too_is_told_apart(
     tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder
 ) -> None:

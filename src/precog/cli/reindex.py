@@ -32,6 +32,7 @@ def reindex(
             metavar="all|none|alternate|bottom:N|top:N|LIST", help="Layers whose states are kept.", show_default=False
         ),
     ] = None,
+    keys: options.Keys = None,
     device: options.Device = None,
     threads: options.Threads = None,
     dtype: options.Dtype = None,
@@ -40,8 +41,8 @@ def reindex(
 ) -> int:
     """Read the stored text again with a new model or encoder; the documents themselves are not needed.
 
-    With only --encoder the states are kept and new keys are made. With nothing at all every state is made anew,
-    which repairs damaged ones.
+    With only --encoder or --keys the states are kept and new keys are made. With nothing at all every state is made
+    anew, which repairs damaged ones.
     """
     settings = resolve(
         {
@@ -58,7 +59,7 @@ def reindex(
         corpus=settings.corpus_folder,
         model=ModelChoice.of(settings),
         encoder=settings.encoder,
-        wanted={"encode_mode": encode, "codec": codec, "layers": layers},
+        wanted={"encode_mode": encode, "codec": codec, "layers": layers, "keys": keys},
     )
     with IndexProgress() as progress:
         report = run(request, progress=progress)

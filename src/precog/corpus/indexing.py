@@ -12,8 +12,9 @@ from precog.corpus.corpus import open_encoder, settings_of
 from precog.corpus.ingest import Ingest
 from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress
-from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, CorpusSettings
+from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, DEFAULT_KEYS, CorpusSettings
 from precog.encoders import Encoder, load_encoder
+from precog.encoders.key_texts import check_keys
 from precog.errors import InputError, UsageError
 from precog.records import ModelChoice
 from precog.state import codec_named
@@ -60,6 +61,7 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
         raise UsageError("--budget is out of range", given=request.budget_bytes, expected="bytes, at least 0")
     if not request.paths and not request.prune and request.budget_bytes is None:
         raise UsageError("what is to be read?", expected="files, folders, globs or - for standard input")
+    check_keys(request.wanted.get("keys"))
     found = SourceList((), {})
     if request.paths:
         found = _outside(find_sources(request.paths, include_all=request.include_all), request.corpus)
@@ -100,6 +102,7 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     _check(wanted)
     encoder = load_encoder(request.encoder)
     backbone = request.model.load(str(wanted.get("encode_mode", "once")))
+    wanted.setdefault("keys", DEFAULT_KEYS)
     wanted.setdefault("chunk_tokens", backbone.card.chunk_tokens or DEFAULT_CHUNK_TOKENS)
     _check_overlap(wanted)
     chunk_tokens = wanted["chunk_tokens"]

@@ -59,7 +59,7 @@ class Ingest:
         self._store = store
         self._backbone = backbone
         self._encoder = encoder
-        self._writer = UnitWriter(store, ReadStates(backbone, self._settings), encoder)
+        self._writer = UnitWriter(store, ReadStates(backbone, self._settings), encoder, self._settings.keys)
         self._progress = progress or Silent()
         self._report = IngestReport()
         self._done_bytes = 0

@@ -1,7 +1,7 @@
-"""Another model or another encoder for a corpus, from its stored text: built beside it, then put in its place.
+"""Another model, encoder or kind of keys for a corpus, from its stored text: built beside it, then put in its place.
 
-The documents' files are not needed. A new encoder alone only makes new keys; the states are copied. Interrupted, the
-next run of the same command goes on where it stopped; until the last step everybody sees the old corpus.
+The documents' files are not needed. Where only keys change, the states are copied. Interrupted, the next run of the
+same command goes on where it stopped; until the last step everybody sees the old corpus.
 """
 
 import time
@@ -18,6 +18,7 @@ from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import CopiedStates, ReadStates, UnitWriter
 from precog.encoders import Encoder, load_encoder
+from precog.encoders.key_texts import check_keys
 from precog.errors import InputError
 from precog.records import ModelChoice
 from precog.store import Chunk as StoredChunk
@@ -34,7 +35,7 @@ class ReindexRequest:
         corpus: the folder.
         model: which model; named, it may be another one than the corpus's own.
         encoder: where a sentence encoder is; None for the corpus's own.
-        wanted: any of ``encode_mode``, ``codec`` and ``layers``; None leaves it as it is.
+        wanted: any of ``encode_mode``, ``codec``, ``layers`` and ``keys``; None leaves it as it is.
     """
 
     corpus: Path
@@ -44,18 +45,21 @@ class ReindexRequest:
 
     @property
     def only_keys(self) -> bool:
-        """Whether nothing but the encoder was named."""
-        return self.encoder is not None and self.model.name is None and not any(self.wanted.values())
+        """Whether nothing was named that states depend on, but an encoder or a kind of keys."""
+        asked = {key for key, value in self.wanted.items() if value is not None}
+        return self.model.name is None and (asked == {"keys"} or (not asked and self.encoder is not None))
 
 
 def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> IngestReport:
     """Reads every stored chunk again and swaps the corpus; with nothing new named, this repairs damaged states.
 
     Raises:
+        UsageError: there is no such kind of keys.
         CorpusError, BusyError, ModelError, EncoderError, StorageError: as the parts do; the corpus stays as it was.
     """
     started = time.perf_counter()
     report = IngestReport()
+    check_keys(request.wanted.get("keys"))
     with CorpusStore.open(request.corpus, write=True, allow_damaged=True) as old:
         before = settings_of(old)
         encoder = load_encoder(request.encoder or before.encoder or None)
@@ -80,10 +84,8 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             settings = replace(settings, model=folder, encoding_dtype=backbone.encoding_dtype)
             layout = settings.form.layout(backbone.spec, tokenizer.vocab_size)
             fingerprint = bytes.fromhex(backbone.fingerprint)
-            if (fingerprint, layout) == (
-                old.fingerprint,
-                old.layout,
-            ) and encoder.fingerprint != before.encoder_fingerprint:
+            are_same_states = (fingerprint, layout) == (old.fingerprint, old.layout)
+            if are_same_states and (encoder.fingerprint, settings.keys) != (before.encoder_fingerprint, before.keys):
                 backbone = None  # only the keys change
         new = old.start_replacement(
             settings=settings.to_json(), layout=layout, fingerprint=fingerprint, key_dim=encoder.dim
@@ -115,7 +117,7 @@ def _fill(
     if backbone is not None and backbone.spec.grows:
         progress.growing(new.layout.state_bytes, backbone.spec.capacity)
     progress.start(total)
-    with UnitWriter(new, states, encoder) as writer:
+    with UnitWriter(new, states, encoder, settings.keys) as writer:
         for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):
             writer.commit(unit)
             progress.advance(report.tokens, writer.num_tokens)

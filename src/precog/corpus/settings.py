@@ -9,6 +9,7 @@ from precog.records import RecordForm, settings_from
 from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
+DEFAULT_KEYS = "text"  # of a new corpus
 
 _FLAGS = {
     "encode_mode": "--encode",
@@ -17,8 +18,9 @@ _FLAGS = {
     "chunk_tokens": "--chunk-tokens",
     "overlap": "--overlap",
     "strategy": "--strategy",
+    "keys": "--keys",
 }
-_REINDEXED = ("encode_mode", "codec", "layers")
+_REINDEXED = ("encode_mode", "codec", "layers", "keys")
 """What `precog reindex` can change; the chunks stay as they are."""
 
 
@@ -39,6 +41,8 @@ class CorpusSettings:
         strategy: how documents are parted.
         encoding_dtype: compute dtype the states were made with.
         template: what stood around chunks and questions in place of the model's own, as JSON; "" for nothing.
+        keys: what chunks are found by: ``text``, as in every corpus that does not say it, ``title`` or ``questions``;
+            see `key_texts`.
     """
 
     model: str
@@ -52,6 +56,7 @@ class CorpusSettings:
     strategy: str = "document"
     encoding_dtype: str = "float32"
     template: str = field(default="", metadata={"later": True})
+    keys: str = field(default="text", metadata={"later": True})
 
     @classmethod
     def from_json(cls, values: Mapping[str, object]) -> "CorpusSettings":
@@ -67,6 +72,8 @@ class CorpusSettings:
         values = asdict(self)
         if not self.template:
             del values["template"]
+        if self.keys == "text":
+            del values["keys"]
         return values
 
     @property
@@ -86,7 +93,8 @@ class CorpusSettings:
         hint = "use another folder"
         if set(changed) <= set(_REINDEXED):
             options = [word for key in changed for word in (_FLAGS[key], str(wanted[key]))]
-            hint += f", or read the stored text again: {reindex_command(corpus, *options)}"
+            done = "make new keys" if changed == ["keys"] else "read the stored text again"
+            hint += f", or {done}: {reindex_command(corpus, *options)}"
         key = changed[0]
         raise UsageError(
             f"this corpus was made with another {_FLAGS[key]}",
