@@ -6,7 +6,10 @@ from tiny_corpus import WordEncoder, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus.forget import forget_document
+from precog.corpus.sources import title_of
 from precog.errors import InputError
+from precog.index.words import term_hashes
+from precog.questions.found_by import words_text
 from precog.store import CorpusStore
 from precog.store.folder import write_atomically
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -35,7 +38,9 @@ def test_nothing_of_a_forgotten_document_is_left(tmp_path: Path, backbone: Tenns
         assert [row.info.source for row in store.documents()] == [str(docs / "a.txt")]
 
 
-def test_no_key_of_a_question_is_left(tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder) -> None:
+def test_no_key_and_no_word_of_a_question_is_left(
+    tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
     docs, corpus = tmp_path / "docs", tmp_path / "c"
     write(docs, "a.txt", numbered(0, 8))
     write(docs, "secret.txt", f"The brewery was founded in 1843 by Ilse Quill. {SECRET}")
@@ -46,20 +51,18 @@ def test_no_key_of_a_question_is_left(tmp_path: Path, backbone: TennsBackbone, e
 
     with CorpusStore.open(corpus) as store:
         (row,) = store.find_documents(str(docs / "secret.txt"))
-        kept = {chunk.id for document in store.documents() for chunk in store.chunks_of(document.id)}
-        own = {chunk.id for chunk in store.chunks_of(row.id)}
-        keys = [key for entry in store.iter_keys(sorted(own)) for key in entry.keys]
-        others = {key.tobytes() for entry in store.iter_keys(sorted(kept - own)) for key in entry.keys}
-    assert len(keys) > 3 * len(own)
-    assert all(key.tobytes() in everything() for key in keys)
-    assert any(key.astype("<f2").tobytes() in everything() for key in keys)
-    report = forget_document(corpus, "secret.txt", load_mistral_tokenizer())
-    assert report.hits == 0
-    left = everything()
-    for key in keys:
-        if key.tobytes() not in others:
-            assert key.tobytes() not in left
-            assert key.astype("<f2").tobytes() not in left
+        (entry,) = store.iter_keys([chunk.id for chunk in store.chunks_of(row.id)])
+        words: dict[str, set[int]] = {}
+        for said in store.iter_texts():
+            text = words_text("questions", said.text, title=title_of(said.source), context=said.context)
+            words.setdefault(said.source, set()).update(term_hashes(text).tolist())
+    secret = words.pop(row.info.source).difference(*words.values())
+    assert term_hashes("secret").item() in secret  # the title, which the text does not say
+    own = [entry.keys.tobytes(), entry.keys.astype("<f2").tobytes()]
+    own += [np.uint64(word).tobytes() for word in secret]
+    assert all(part in everything() for part in own)
+    assert forget_document(corpus, "secret.txt", load_mistral_tokenizer()).hits == 0
+    assert not any(part in everything() for part in own)
 
 
 def test_what_another_document_says_too_is_told_apart(

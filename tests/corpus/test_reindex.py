@@ -108,8 +108,6 @@ def test_other_keys_are_those_of_a_corpus_made_with_them_and_states_stay(
     assert checksum(corpus) == checksum(tmp_path / "direct") != plain
     with CorpusStore.open(corpus) as store:
         assert settings_of(store).keys == kind
-        counts = {len(entry.keys) for entry in store.iter_keys()}
-        assert counts == {1} if kind == "title" else min(counts) > 2
     reindex(ReindexRequest(corpus, encoder="words"))
     with CorpusStore.open(corpus) as store:
         assert settings_of(store).keys == kind  # another encoder leaves them as they are

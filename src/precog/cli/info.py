@@ -11,7 +11,11 @@ from precog.corpus.corpus import settings_of
 from precog.errors import ModelError
 from precog.store import CorpusStore
 
-_KEYS = {"text": "texts", "title": "texts after their titles", "questions": "texts and questions made from them"}
+_FOUND_BY = {
+    "text": "its text",
+    "title": "its text and title",
+    "questions": "its text and title, and the words of questions made from it",
+}
 
 
 def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
@@ -62,7 +66,8 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         ("states", states),
         ("on disk", f"{human_bytes(size.disk_bytes)}: states {human_bytes(size.state_bytes)}, {parts}"),
         ("model", f"{made_with.model}, fingerprint {fingerprint[:12]}"),
-        ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}; keys of {_KEYS[made_with.keys]}"),
+        ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}"),
+        ("found by", _FOUND_BY[made_with.keys]),
     ]
     for name, value in lines:
         out.print(f"[bold]{name:<10}[/] {shown(value)}")

@@ -74,7 +74,8 @@ Keys = Annotated[
         "--keys",
         metavar="text|title|questions",
         help="What chunks are found by: their text, the same after the name of its file where no heading stands before "
-        "it, or that and the questions that rules make from it.  \\[default: the corpus's own; text in a new one]",
+        "it, or that and the words of questions that rules make from it.  "
+        "\\[default: the corpus's own; text in a new one]",
         show_default=False,
     ),
 ]

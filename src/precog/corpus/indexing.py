@@ -14,8 +14,8 @@ from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress
 from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, DEFAULT_KEYS, CorpusSettings
 from precog.encoders import Encoder, load_encoder
-from precog.encoders.key_texts import check_keys
 from precog.errors import InputError, UsageError
+from precog.questions.found_by import check_keys
 from precog.records import ModelChoice
 from precog.state import codec_named
 from precog.store import CorpusStore

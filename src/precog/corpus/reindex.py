@@ -18,8 +18,8 @@ from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import CopiedStates, ReadStates, UnitWriter
 from precog.encoders import Encoder, load_encoder
-from precog.encoders.key_texts import check_keys
 from precog.errors import InputError
+from precog.questions.found_by import check_keys
 from precog.records import ModelChoice
 from precog.store import Chunk as StoredChunk
 from precog.store import CorpusStore, Document, RecordLayout

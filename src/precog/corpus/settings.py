@@ -42,7 +42,7 @@ class CorpusSettings:
         encoding_dtype: compute dtype the states were made with.
         template: what stood around chunks and questions in place of the model's own, as JSON; "" for nothing.
         keys: what chunks are found by: ``text``, as in every corpus that does not say it, ``title`` or ``questions``;
-            see `key_texts`.
+            see `precog.questions.found_by`.
     """
 
     model: str

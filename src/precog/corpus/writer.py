@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from pathlib import PurePath
 from types import TracebackType
 from typing import Protocol, runtime_checkable
 
@@ -12,11 +11,12 @@ from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
 from precog.corpus.settings import CorpusSettings
+from precog.corpus.sources import title_of
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
 from precog.encoders import Encoder
-from precog.encoders.key_texts import check_keys, encode_each, key_texts
 from precog.engine.suffixes import build_suffix_array
 from precog.errors import ModelError
+from precog.questions.found_by import check_keys, key_text
 from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
 
@@ -82,12 +82,6 @@ class CopiedStates:
             return batch.add_state(take.chunk.token_ids, state=record.state, tau=record.tau, suffix_array=suffixes)
 
         return put
-
-
-def title_of(source: str) -> str:
-    """The words of a document's file name; "" for one without a file."""
-    path = PurePath(source)
-    return " ".join(path.stem.replace("_", " ").replace("-", " ").split()) if path.is_absolute() else ""
 
 
 class UnitWriter(AbstractContextManager["UnitWriter"]):
@@ -158,10 +152,10 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
     def _keys(self, takes: Sequence[Take]) -> list[Keys]:
         """The keys of each chunk; those of equal texts are made once."""
         chunks = [take.chunk for take in takes]
-        passages = [key_texts(self._key_kind, c.text, title=title_of(c.document), context=c.context) for c in chunks]
-        distinct = list(dict.fromkeys(passages))
-        found = dict(zip(distinct, encode_each(self._encoder, distinct), strict=True))
-        return [found[passage] for passage in passages]
+        texts = [key_text(self._key_kind, c.text, title=title_of(c.document), context=c.context) for c in chunks]
+        distinct = list(dict.fromkeys(texts))
+        found = dict(zip(distinct, self._encoder.encode_passages(distinct), strict=True))
+        return [found[text] for text in texts]
 
     def _apply(
         self, batch: Batch, events: Iterable[Event], states: dict[TokenIds, PutState], keys: Sequence[Keys]

@@ -1,7 +1,7 @@
 """What a paragraph is found by: its text, its title, the questions made from it; by meaning, by words, or both.
 
-Every paragraph of a file is searched for every question. A paragraph has a key for its text and one for each question
-that rules make from it (`questions_of`), and its score is that of the best: a question is compared with questions.
+Every paragraph of a file is searched for every question. Questions that rules make from a paragraph (`questions_of`)
+are tried in two ways: with a key for each, of which the best counts, and as words beside those of the text.
 """
 
 import time
@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.encoders import Encoder
-from precog.encoders.key_texts import MAX_QUESTIONS, key_texts
 from precog.evaluate.experiment import Record
 from precog.evaluate.metrics import paired_bootstrap
 from precog.evaluate.paragraphs import kept_keys
@@ -29,11 +28,12 @@ from precog.index import HybridIndex, Retrieval
 from precog.index.dense import DenseIndex
 from precog.index.lexical import LexicalIndex
 from precog.questions.asking import questions_of
+from precog.questions.found_by import MAX_QUESTIONS, key_text, words_text
 
 __all__ = ["KINDS", "TOP_K", "Keys", "Way"]
 
 KINDS = ("text", "title", "questions", "title+questions")
-"""A paragraph's text, the same after its title, and each with its questions, which stand after the title then, too."""
+"""A paragraph's text, the same after its title, and each with questions; with a title, their keys have it, too."""
 TOP_K = (1, 3, 10)
 _KeyRows = list[Float32[np.ndarray, "_ E"]]
 
@@ -145,19 +145,21 @@ class Keys:
 
 
 def _passages(titles: Mapping[str, str], kind: str) -> list[tuple[str, ...]]:
-    """The texts that each paragraph has keys of: its own, then its questions', if any."""
-    if kind == "questions":
-        return [(text, *questions_of(text, title, MAX_QUESTIONS)) for text, title in titles.items()]
-    return [key_texts(kind.removeprefix("title+"), text, title=title) for text, title in titles.items()]
+    """The texts that each paragraph has keys of: its own, then its questions, if any; all after its title, or none."""
+    has_title, has_questions = kind.startswith("title"), kind.endswith("questions")
+    made = []
+    for text, title in titles.items():
+        asked = questions_of(text, title, MAX_QUESTIONS) if has_questions else ()
+        lead = f"{title}: " if title and has_title else ""
+        made.append((key_text("title" if has_title else "text", text, title=title), *(lead + q for q in asked)))
+    return made
 
 
 def _words(titles: Mapping[str, str], kind: str) -> list[str]:
-    """What words of each paragraph are counted: its own, then those of its questions, the title once."""
-    own = _passages(titles, kind.removesuffix("questions").removesuffix("+") or KINDS[0])
-    if not kind.endswith("questions"):
-        return [text for (text,) in own]
-    asked = [questions_of(text, title, MAX_QUESTIONS) for text, title in titles.items()]
-    return ["\n".join([text, *questions]) for (text,), questions in zip(own, asked, strict=True)]
+    """The text of each paragraph whose words are counted."""
+    if kind == "questions":
+        return ["\n".join([text, *questions_of(text, title, MAX_QUESTIONS)]) for text, title in titles.items()]
+    return [words_text(kind.removeprefix("title+"), text, title=title) for text, title in titles.items()]
 
 
 def _keys_of(passages: Sequence[Sequence[str]], encode: Callable[[tuple[str, ...]], _KeyRows]) -> _KeyRows:
