@@ -26,6 +26,15 @@ def test_a_corpus_keeps_its_keys_and_reindex_changes_them(run: Run, model: Path,
     assert found["hits"][0]["document"].endswith("lighthouse.md")
 
 
+def test_a_new_corpus_is_found_by_titles(run: Run, model: Path, docs: Path, tmp_path: Path) -> None:
+    assert run("index", docs, "--corpus", tmp_path / "c", "--model", model).status == 0
+    assert run("info", "--corpus", tmp_path / "c", "--json").json["settings"]["keys"] == "title"
+    (docs / "windmill.txt").write_text("It was painted blue.\n")
+    assert run("index", docs, "--corpus", tmp_path / "c", "--model", model).status == 0
+    found = run("search", "windmill", "--corpus", tmp_path / "c", "--retrieval", "bm25", "--json").json
+    assert [hit["document"].rpartition("/")[2] for hit in found["hits"]] == ["windmill.txt"]
+
+
 @pytest.mark.parametrize("command", ["index", "reindex"])
 def test_keys_that_there_are_not_are_refused_before_anything_is_made(
     run: Run, model: Path, docs: Path, tmp_path: Path, command: str

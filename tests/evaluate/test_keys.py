@@ -8,9 +8,10 @@ import pytest
 from lovelace import PARAGRAPHS, QUESTIONS
 
 from precog.evaluate.experiment import Experiment, measured
-from precog.evaluate.keys import KINDS, WAYS, Keys
+from precog.evaluate.keys import KINDS, WAYS, Keys, Paragraph
 from precog.evaluate.paragraphs import Paragraphs
 from precog.evaluate.squad_data import Question
+from precog.questions.found_by import words_text
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,16 @@ def test_titles_and_questions_are_what_finds(words):
     assert row(report, "bm25", None, "title")["recall"]["1"] == 1
     assert row(report, "bm25", None, "title")["recall1_gain"]["value"] == 1
     assert row(report, "dense", "title", None)["recall"]["1"] == 1
+
+
+def test_words_with_questions_are_those_that_a_corpus_counts():
+    paragraph = Paragraph.of(PARAGRAPHS[0], "Ada Lovelace")
+    assert paragraph.words("title+questions") == words_text("questions", PARAGRAPHS[0], title="Ada Lovelace")
+    assert paragraph.words("title") == words_text("title", PARAGRAPHS[0], title="Ada Lovelace")
+    assert paragraph.words("questions") == "\n".join([PARAGRAPHS[0], *paragraph.questions])
+    own, *asked = paragraph.key_texts("title+questions")
+    assert own == f"Ada Lovelace\n{PARAGRAPHS[0]}"
+    assert asked == [f"Ada Lovelace: {question}" for question in paragraph.questions] != []
 
 
 def test_a_question_far_down_has_no_rank(words):

@@ -75,7 +75,7 @@ Keys = Annotated[
         metavar="text|title|questions",
         help="What chunks are found by: their text, the same after the name of its file where no heading stands before "
         "it, or that and the words of questions that rules make from it.  "
-        "\\[default: the corpus's own; text in a new one]",
+        "\\[default: the corpus's own; title in a new one]",
         show_default=False,
     ),
 ]

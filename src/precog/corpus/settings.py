@@ -9,7 +9,7 @@ from precog.records import RecordForm, settings_from
 from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
-DEFAULT_KEYS = "text"  # of a new corpus
+DEFAULT_KEYS = "title"  # of a new corpus
 
 _FLAGS = {
     "encode_mode": "--encode",

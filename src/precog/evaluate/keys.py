@@ -28,9 +28,9 @@ from precog.index import HybridIndex, Retrieval
 from precog.index.dense import DenseIndex
 from precog.index.lexical import LexicalIndex
 from precog.questions.asking import questions_of
-from precog.questions.found_by import MAX_QUESTIONS, key_text, words_text
+from precog.questions.found_by import MAX_QUESTIONS, key_text
 
-__all__ = ["KINDS", "TOP_K", "Keys", "Way"]
+__all__ = ["KINDS", "TOP_K", "WAYS", "Keys", "Paragraph", "Way"]
 
 KINDS = ("text", "title", "questions", "title+questions")
 """A paragraph's text, the same after its title, and each with questions; with a title, their keys have it, too."""
@@ -59,6 +59,31 @@ WAYS = (
 )
 
 
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph, and the questions that rules make from it."""
+
+    text: str
+    title: str
+    questions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str, title: str) -> "Paragraph":
+        """With the questions that are made from it."""
+        return cls(text, title, questions_of(text, title, MAX_QUESTIONS))
+
+    def key_texts(self, kind: str) -> tuple[str, ...]:
+        """The texts that it has keys of: its own, then its questions, if any; all after its title, or none."""
+        title = self.title if kind.startswith("title") else ""
+        lead = f"{title}: " if title else ""
+        asked = self.questions if kind.endswith("questions") else ()
+        return (key_text("title", self.text, title=title), *(lead + question for question in asked))
+
+    def words(self, kind: str) -> str:
+        """The text whose words are counted; of ``title+questions``, what a corpus counts that is found by questions."""
+        return "\n".join([self.key_texts(kind)[0], *(self.questions if kind.endswith("questions") else ())])
+
+
 class Keys:
     """An experiment whose items are questions, each searched for in every way.
 
@@ -85,12 +110,11 @@ class Keys:
         for question in everything:
             titles.setdefault(question.context, question.title.replace("_", " ").strip())
         self._place = {text: place for place, text in enumerate(titles)}
+        paragraphs = [Paragraph.of(text, title) for text, title in titles.items()]
         encode = cache(lambda texts: kept_keys(list(texts), self._encoder, keys_folder) if texts else [])
-        dense = {
-            kind: DenseIndex.build(self._encoder.dim, enumerate(_keys_of(_passages(titles, kind), encode)))
-            for kind in KINDS
-        }
-        lexical = {kind: LexicalIndex.build(enumerate(_words(titles, kind))) for kind in KINDS}
+        keys = {kind: _keys_of([paragraph.key_texts(kind) for paragraph in paragraphs], encode) for kind in KINDS}
+        dense = {kind: DenseIndex.build(self._encoder.dim, enumerate(rows)) for kind, rows in keys.items()}
+        lexical = {kind: LexicalIndex.build(enumerate(p.words(kind) for p in paragraphs)) for kind in KINDS}
         self._indexes = {way: HybridIndex(dense[way.keys or KINDS[0]], lexical[way.words or KINDS[0]]) for way in WAYS}
         self._num_keys = {kind: index.num_keys for kind, index in dense.items()}
         self.settings = {
@@ -144,25 +168,7 @@ class Keys:
         return {"rows": rows, "collection": collection, "n": len(records), **self.settings}
 
 
-def _passages(titles: Mapping[str, str], kind: str) -> list[tuple[str, ...]]:
-    """The texts that each paragraph has keys of: its own, then its questions, if any; all after its title, or none."""
-    has_title, has_questions = kind.startswith("title"), kind.endswith("questions")
-    made = []
-    for text, title in titles.items():
-        asked = questions_of(text, title, MAX_QUESTIONS) if has_questions else ()
-        lead = f"{title}: " if title and has_title else ""
-        made.append((key_text("title" if has_title else "text", text, title=title), *(lead + q for q in asked)))
-    return made
-
-
-def _words(titles: Mapping[str, str], kind: str) -> list[str]:
-    """The text of each paragraph whose words are counted."""
-    if kind == "questions":
-        return ["\n".join([text, *questions_of(text, title, MAX_QUESTIONS)]) for text, title in titles.items()]
-    return [words_text(kind.removeprefix("title+"), text, title=title) for text, title in titles.items()]
-
-
-def _keys_of(passages: Sequence[Sequence[str]], encode: Callable[[tuple[str, ...]], _KeyRows]) -> _KeyRows:
+def _keys_of(passages: Sequence[tuple[str, ...]], encode: Callable[[tuple[str, ...]], _KeyRows]) -> _KeyRows:
     """The keys of each paragraph; its own text and its questions are encoded apart, so that kinds share them."""
     own = encode(tuple(texts[0] for texts in passages))
     asked = iter(encode(tuple(question for texts in passages for question in texts[1:])))

@@ -1,7 +1,7 @@
 """What a passage is found by: the text that its keys are of, and the words that are counted.
 
-Questions made from a passage help as words: they repeat what may be asked for, and say it in other words. As keys of
-their own they do harm (docs/LOG.md): questions of the wrong passages come as near as those of the right one.
+A title helps both. Questions made from a passage help as words where people ask in the words of the text, and harm where
+they do not; as keys of their own they never help (docs/LOG.md, 2026-11-29).
 """
 
 from precog.errors import UsageError
