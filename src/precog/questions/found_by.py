@@ -1,7 +1,7 @@
 """What a passage is found by: the text that its keys are of, and the words that are counted.
 
-A title helps both. Questions made from a passage help as words where people ask in the words of the text, and harm where
-they do not; as keys of their own they never help (docs/LOG.md, 2026-11-29).
+A title helps both. Questions made from a passage help as words where people ask in the words of the text, and harm
+where they do not; as keys of their own they cost more than they find (docs/LOG.md, 2026-11-29).
 """
 
 from precog.errors import UsageError
