@@ -6,7 +6,10 @@ from tiny_corpus import WordEncoder, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus.forget import forget_document
+from precog.corpus.sources import title_of
 from precog.errors import InputError
+from precog.index.words import term_hashes
+from precog.questions.found_by import words_text
 from precog.store import CorpusStore
 from precog.store.folder import write_atomically
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -33,6 +36,33 @@ def test_nothing_of_a_forgotten_document_is_left(tmp_path: Path, backbone: Tenns
     assert report.bytes_searched >= len(everything)
     with CorpusStore.open(corpus) as store:
         assert [row.info.source for row in store.documents()] == [str(docs / "a.txt")]
+
+
+def test_no_key_and_no_word_of_a_question_is_left(
+    tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    docs, corpus = tmp_path / "docs", tmp_path / "c"
+    write(docs, "a.txt", numbered(0, 8))
+    write(docs, "secret.txt", f"The brewery was founded in 1843 by Ilse Quill. {SECRET}")
+    run(corpus, docs, backbone, encoder, keys="questions")
+
+    def everything() -> bytes:
+        return b"".join(path.read_bytes() for path in corpus.rglob("*") if path.is_file())
+
+    with CorpusStore.open(corpus) as store:
+        (row,) = store.find_documents(str(docs / "secret.txt"))
+        (entry,) = store.iter_keys([chunk.id for chunk in store.chunks_of(row.id)])
+        words: dict[str, set[int]] = {}
+        for said in store.iter_texts():
+            text = words_text("questions", said.text, title=title_of(said.source), context=said.context)
+            words.setdefault(said.source, set()).update(term_hashes(text).tolist())
+    secret = words.pop(row.info.source).difference(*words.values())
+    assert term_hashes("secret").item() in secret  # the title, which the text does not say
+    own = [entry.keys.tobytes(), entry.keys.astype("<f2").tobytes()]
+    own += [np.uint64(word).tobytes() for word in secret]
+    assert all(part in everything() for part in own)
+    assert forget_document(corpus, "secret.txt", load_mistral_tokenizer()).hits == 0
+    assert not any(part in everything() for part in own)
 
 
 def test_what_another_document_says_too_is_told_apart(

@@ -97,6 +97,59 @@ def test_a_new_encoder_makes_keys_and_keeps_states(corpus: Path) -> None:
         assert all(entry.keys.shape == (2, 32) for entry in store.iter_keys())
 
 
+@pytest.mark.parametrize("kind", ["title", "questions"])
+def test_other_keys_are_those_of_a_corpus_made_with_them_and_states_stay(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder, kind: str
+) -> None:
+    before, plain = states(corpus), checksum(corpus)
+    run(tmp_path / "direct", tmp_path / "docs", backbone, encoder, keys=kind)
+    reindex(ReindexRequest(corpus, wanted={"keys": kind}))  # no model is loaded: there is none to load
+    assert states(corpus) == before
+    assert checksum(corpus) == checksum(tmp_path / "direct") != plain
+    with CorpusStore.open(corpus) as store:
+        assert settings_of(store).keys == kind
+    reindex(ReindexRequest(corpus, encoder="words"))
+    with CorpusStore.open(corpus) as store:
+        assert settings_of(store).keys == kind  # another encoder leaves them as they are
+    reindex(ReindexRequest(corpus, wanted={"keys": "text"}))
+    assert checksum(corpus) == plain
+
+
+def test_other_keys_go_on_where_they_were_interrupted(
+    tmp_path: Path, corpus: Path, backbone: TennsBackbone, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, commit, done = checksum(corpus), UnitWriter.commit, 0
+
+    def fill_up(self: UnitWriter, made: Unit) -> None:
+        nonlocal done
+        if done == 1:
+            raise StorageError("the disk is full")
+        done += 1
+        commit(self, made)
+
+    request = ReindexRequest(corpus, wanted={"keys": "questions"})
+    with monkeypatch.context() as patched:
+        patched.setattr(UnitWriter, "commit", fill_up)
+        with pytest.raises(StorageError):
+            reindex(request)
+    assert checksum(corpus) == before
+    report = reindex(request)
+    assert report.states < len(states(corpus))
+    run(tmp_path / "direct", tmp_path / "docs", backbone, encoder, keys="questions")
+    assert checksum(corpus) == checksum(tmp_path / "direct")
+
+
+def test_keys_that_there_are_not_and_keys_of_another_kind_are_one_line(corpus: Path) -> None:
+    before = checksum(corpus)
+    with pytest.raises(UsageError, match="--keys: no such choice; given: answers; expected: text, title, questions"):
+        reindex(ReindexRequest(corpus, wanted={"keys": "answers"}))
+    assert checksum(corpus) == before
+    with CorpusStore.open(corpus) as store, pytest.raises(UsageError, match="made with another --keys") as told:
+        settings_of(store, {"keys": "questions"})
+    assert (told.value.given, told.value.expected) == ("questions", "text")
+    assert command_of(told.value) == ["precog", "reindex", "--corpus", str(corpus), "--keys", "questions"]
+
+
 def test_with_nothing_new_it_repairs_a_damaged_state(tmp_path: Path, corpus: Path, backbone: TennsBackbone) -> None:
     before = states(corpus)
     segment = next(corpus.rglob("*.seg"))

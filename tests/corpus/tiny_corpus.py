@@ -43,8 +43,11 @@ def make_store(
     chunk_tokens: int = 64,
     layers: str = "all",
     codec: str = "fp16",
+    keys: str = "text",
 ) -> CorpusStore:
-    settings = CorpusSettings("", "", encoder.fingerprint, chunk_tokens=chunk_tokens, layers=layers, codec=codec)
+    settings = CorpusSettings(
+        "", "", encoder.fingerprint, chunk_tokens=chunk_tokens, layers=layers, codec=codec, keys=keys
+    )
     return CorpusStore.create(
         folder,
         settings=settings.to_json(),

@@ -16,6 +16,7 @@ from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
 from precog.cli.eval_depth import depth
 from precog.cli.eval_hotpot import hotpot
+from precog.cli.eval_keys import keys
 from precog.cli.eval_locomo import locomo
 from precog.cli.eval_long import long
 from precog.cli.eval_nq import nq
@@ -146,6 +147,7 @@ app.command()(hotpot)
 app.command()(theorem)
 app.command()(nq)
 app.command()(long)
+app.command()(keys)
 
 
 def _print_report(report: dict[str, object]) -> None:

@@ -70,6 +70,7 @@ def index(
             show_default=False,
         ),
     ] = None,
+    keys: options.Keys = None,
     budget: Annotated[
         int | None,
         typer.Option(
@@ -119,6 +120,7 @@ def index(
             "chunk_tokens": chunk_tokens,
             "overlap": overlap,
             "strategy": strategy,
+            "keys": keys,
         },
         budget_bytes=budget,
     )

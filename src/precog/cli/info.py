@@ -11,6 +11,12 @@ from precog.corpus.corpus import settings_of
 from precog.errors import ModelError
 from precog.store import CorpusStore
 
+_FOUND_BY = {
+    "text": "its text",
+    "title": "its text and title",
+    "questions": "its text and title, and the words of questions made from it",
+}
+
 
 def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     """Say what a corpus holds and what made it."""
@@ -69,6 +75,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         ("on disk", f"{human_bytes(size.disk_bytes)}: states {human_bytes(size.state_bytes)}, {parts}"),
         ("model", f"{made_with.model}, fingerprint {fingerprint[:12]}"),
         ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}"),
+        ("found by", _FOUND_BY[made_with.keys]),
     ]
     for name, value in lines:
         out.print(f"[bold]{name:<10}[/] {shown(value)}")

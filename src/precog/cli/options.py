@@ -96,6 +96,17 @@ StudySeconds = Annotated[
 ]
 CODECS = "fp32|fp16|int8|int8-rot|int4|int4-rot"
 Codec = Annotated[str, typer.Option("--codec", metavar=CODECS, help="How states are stored.")]
+Keys = Annotated[
+    str | None,
+    typer.Option(
+        "--keys",
+        metavar="text|title|questions",
+        help="What chunks are found by: their text, the same after the name of its file where no heading stands before "
+        "it, or that and the words of questions that rules make from it.  "
+        "\\[default: the corpus's own; title in a new one]",
+        show_default=False,
+    ),
+]
 Retrieval = Annotated[
     str | None,
     typer.Option(

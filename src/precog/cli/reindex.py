@@ -35,6 +35,7 @@ def reindex(
             metavar="all|none|alternate|bottom:N|top:N|LIST", help="Layers whose states are kept.", show_default=False
         ),
     ] = None,
+    keys: options.Keys = None,
     device: options.Device = None,
     threads: options.Threads = None,
     dtype: options.Dtype = None,
@@ -43,8 +44,8 @@ def reindex(
 ) -> int:
     """Read the stored text again with a new model or encoder; the documents themselves are not needed.
 
-    With only --encoder the states are kept and new keys are made. With nothing at all every state is made anew,
-    which repairs damaged ones.
+    With only --encoder or --keys the states are kept and new keys are made. With nothing at all every state is made
+    anew, which repairs damaged ones.
     """
     settings = resolve(
         {
@@ -68,6 +69,7 @@ def reindex(
             "encode_mode": encode,
             "codec": codec,
             "layers": layers,
+            "keys": keys,
         },
     )
     with IndexProgress() as progress:

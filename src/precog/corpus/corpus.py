@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Float32
 
 from precog.corpus.settings import CorpusSettings
+from precog.corpus.sources import title_of
 from precog.encoders import Encoder, load_encoder
 from precog.index import HybridIndex, IndexSource
+from precog.questions.found_by import words_text
 from precog.records import check_encoder
 from precog.store import CorpusStore
 from precog.store.remedy import reindex_command
@@ -32,12 +34,15 @@ def open_encoder(store: CorpusStore, settings: CorpusSettings, chosen: str | Enc
 
 def index_source(store: CorpusStore, encoder_fingerprint: str) -> IndexSource:
     """The catalogue as an index sees it."""
+    kind = settings_of(store).keys
 
     def keys(wanted: Sequence[int] | None) -> Iterable[tuple[int, Float32[np.ndarray, "_ E"]]]:
         return ((entry.chunk_id, entry.keys) for entry in store.iter_keys(wanted))
 
     def texts(wanted: Sequence[int] | None) -> Iterable[tuple[int, str]]:
-        return ((entry.chunk_id, entry.context + entry.text) for entry in store.iter_texts(wanted))
+        for entry in store.iter_texts(wanted):
+            title = title_of(entry.source)
+            yield entry.chunk_id, words_text(kind, entry.text, title=title, context=entry.context)
 
     tag = f"{encoder_fingerprint} {store.corpus_id}"  # the files of another corpus are of the same encoder, too
     return IndexSource(

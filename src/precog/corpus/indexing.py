@@ -12,9 +12,10 @@ from precog.corpus.corpus import open_encoder, settings_of
 from precog.corpus.ingest import Ingest
 from precog.corpus.model import open_model
 from precog.corpus.report import IngestReport, Progress
-from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, CorpusSettings
+from precog.corpus.settings import DEFAULT_CHUNK_TOKENS, DEFAULT_KEYS, CorpusSettings
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError, UsageError
+from precog.questions.found_by import check_keys
 from precog.records import ModelChoice
 from precog.refine.choice import FAST, StudyLimits, encode_mode_for
 from precog.refine.quality import study_settings
@@ -62,6 +63,7 @@ def index_documents(request: IndexRequest, *, progress: Progress | None = None) 
         raise UsageError("--budget is out of range", given=request.budget_bytes, expected="bytes, at least 0")
     if not request.paths and not request.prune and request.budget_bytes is None:
         raise UsageError("what is to be read?", expected="files, folders, globs or - for standard input")
+    check_keys(request.wanted.get("keys"))
     found = SourceList((), {})
     if request.paths:
         found = _outside(find_sources(request.paths, include_all=request.include_all), request.corpus)
@@ -107,6 +109,7 @@ def _create(request: IndexRequest) -> tuple[CorpusStore, Backbone, Encoder]:
     encoder = load_encoder(request.encoder)
     backbone = request.model.load(str(wanted.setdefault("encode_mode", encode_mode_for(quality, None))))
     study_settings(backbone, quality, limits)  # refused before a folder is made
+    wanted.setdefault("keys", DEFAULT_KEYS)
     wanted.setdefault("chunk_tokens", backbone.card.chunk_tokens or DEFAULT_CHUNK_TOKENS)
     _check_overlap(wanted)
     chunk_tokens = wanted["chunk_tokens"]

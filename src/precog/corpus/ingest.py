@@ -60,7 +60,7 @@ class Ingest:
         self._backbone = backbone
         self._encoder = encoder
         states = MadeStates(backbone, self._settings)
-        self._writer = UnitWriter(store, states, encoder)
+        self._writer = UnitWriter(store, states, encoder, self._settings.keys)
         self._progress = progress or Silent()
         self._report = IngestReport(study=states.tally)
         self._done_bytes = 0

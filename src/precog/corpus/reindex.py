@@ -1,7 +1,7 @@
-"""Another model or another encoder for a corpus, from its stored text: built beside it, then put in its place.
+"""Another model, encoder or kind of keys for a corpus, from its stored text: built beside it, then put in its place.
 
-The documents' files are not needed. A new encoder alone only makes new keys; the states are copied. Interrupted, the
-next run of the same command goes on where it stopped; until the last step everybody sees the old corpus.
+The documents' files are not needed. Where only keys change, the states are copied. Interrupted, the next run of the
+same command goes on where it stopped; until the last step everybody sees the old corpus.
 """
 
 import time
@@ -19,6 +19,7 @@ from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import CopiedStates, MadeStates, UnitWriter
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError
+from precog.questions.found_by import check_keys
 from precog.records import ModelChoice
 from precog.refine.choice import StudyLimits, encode_mode_for, quality_of
 from precog.refine.quality import study_settings
@@ -36,8 +37,8 @@ class ReindexRequest:
         corpus: the folder.
         model: which model; named, it may be another one than the corpus's own.
         encoder: where a sentence encoder is; None for the corpus's own.
-        wanted: any of ``quality``, ``encode_mode``, ``codec``, ``layers``, ``study_steps`` and ``study_seconds``; None
-            leaves it as it is.
+        wanted: any of ``quality``, ``encode_mode``, ``codec``, ``layers``, ``study_steps``, ``study_seconds`` and
+            ``keys``; None leaves it as it is.
     """
 
     corpus: Path
@@ -47,19 +48,21 @@ class ReindexRequest:
 
     @property
     def only_keys(self) -> bool:
-        """Whether nothing but the encoder was named."""
-        asked = any(value is not None for value in self.wanted.values())
-        return self.encoder is not None and self.model.name is None and not asked
+        """Whether nothing was named that states depend on, but an encoder or a kind of keys."""
+        asked = {key for key, value in self.wanted.items() if value is not None}
+        return self.model.name is None and (asked == {"keys"} or (not asked and self.encoder is not None))
 
 
 def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> IngestReport:
     """Reads every stored chunk again and swaps the corpus; with nothing new named, this repairs damaged states.
 
     Raises:
+        UsageError: there is no such kind of keys.
         CorpusError, BusyError, ModelError, EncoderError, StorageError: as the parts do; the corpus stays as it was.
     """
     started = time.perf_counter()
     report = IngestReport()
+    check_keys(request.wanted.get("keys"))
     with CorpusStore.open(request.corpus, write=True, allow_damaged=True) as old:
         before = settings_of(old)
         encoder = load_encoder(request.encoder or before.encoder or None)
@@ -86,7 +89,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             layout = settings.form.layout(backbone.spec, tokenizer.vocab_size)
             fingerprint = bytes.fromhex(backbone.fingerprint)
             is_same = (fingerprint, layout, _studying(settings)) == (old.fingerprint, old.layout, _studying(before))
-            if is_same and encoder.fingerprint != before.encoder_fingerprint:
+            if is_same and (encoder.fingerprint, settings.keys) != (before.encoder_fingerprint, before.keys):
                 backbone = None  # only the keys change
         new = old.start_replacement(
             settings=settings.to_json(), layout=layout, fingerprint=fingerprint, key_dim=encoder.dim
@@ -144,7 +147,7 @@ def _fill(
     if backbone is not None and backbone.spec.grows:
         progress.growing(new.layout.state_bytes, backbone.spec.capacity)
     progress.start(total)
-    with UnitWriter(new, states, encoder) as writer:
+    with UnitWriter(new, states, encoder, settings.keys) as writer:
         for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):
             writer.commit(unit)
             progress.advance(report.tokens, writer.num_tokens)

@@ -10,6 +10,7 @@ from precog.refine.choice import FAST, STUDY, StudyLimits, encode_mode_for, qual
 from precog.store.remedy import reindex_command
 
 DEFAULT_CHUNK_TOKENS = 256  # for a model whose card says nothing
+DEFAULT_KEYS = "title"  # of a new corpus
 
 _FLAGS = {
     "quality": "--quality",
@@ -21,8 +22,9 @@ _FLAGS = {
     "strategy": "--strategy",
     "study_steps": "--study-steps",
     "study_seconds": "--study-seconds",
+    "keys": "--keys",
 }
-_REINDEXED = ("quality", "encode_mode", "codec", "layers", "study_steps", "study_seconds")
+_REINDEXED = ("quality", "encode_mode", "codec", "layers", "study_steps", "study_seconds", "keys")
 """What `precog reindex` can change; the chunks stay as they are."""
 
 
@@ -46,6 +48,8 @@ class CorpusSettings:
         quality: ``fast`` or ``twice``, as the encode mode says, or ``study``: states are read, then trained alone.
         study_steps: most gradient steps of a state that is studied; 0 where none is.
         study_seconds: what studying a chunk may take; 0.0 where the steps alone are the limit.
+        keys: what chunks are found by: ``text``, as in every corpus that does not say it, ``title`` or ``questions``;
+            see `precog.questions.found_by`.
     """
 
     model: str
@@ -62,6 +66,7 @@ class CorpusSettings:
     quality: str = field(default=FAST, metadata={"later": True})
     study_steps: int = field(default=0, metadata={"later": True})
     study_seconds: float = field(default=0.0, metadata={"later": True})
+    keys: str = field(default="text", metadata={"later": True})
 
     def __post_init__(self) -> None:
         if self.quality != STUDY:  # what older versions made says how often it was read, and nothing of quality
@@ -88,6 +93,8 @@ class CorpusSettings:
             del values["template"]
         if not self.is_studied:
             del values["quality"], values["study_steps"], values["study_seconds"]
+        if self.keys == "text":
+            del values["keys"]
         return values
 
     @property
@@ -126,7 +133,8 @@ class CorpusSettings:
         hint = "use another folder"
         if set(changed) <= set(_REINDEXED):
             options = [word for key in changed for word in (_FLAGS[key], str(wanted[key]))]
-            hint += f", or read the stored text again: {reindex_command(corpus, *options)}"
+            done = "make new keys" if changed == ["keys"] else "read the stored text again"
+            hint += f", or {done}: {reindex_command(corpus, *options)}"
         key = changed[0]
         raise UsageError(
             f"this corpus was made with another {_FLAGS[key]}",

@@ -14,6 +14,15 @@ def path_of(source: str) -> bytes | None:
     return _ESCAPE.sub(lambda m: b"\\" if m[1] is None else bytes([int(m[1], 16)]), source.encode())
 
 
+def title_of(source: str) -> str:
+    """The words of a document's file name, without its ending; "" for standard input."""
+    path = path_of(source)
+    if path is None:
+        return ""
+    name = os.path.splitext(os.path.basename(path))[0].decode("utf-8", "replace")
+    return " ".join(name.replace("_", " ").replace("-", " ").split())
+
+
 def has_vanished(source: str) -> bool:
     """Whether a document was read from a file that is no longer there."""
     path = path_of(source)

@@ -1,6 +1,6 @@
 """Commit units into a store: states and keys are made here, the model and the encoder working side by side."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -11,10 +11,12 @@ from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
 from precog.corpus.settings import CorpusSettings
+from precog.corpus.sources import title_of
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, Unit
 from precog.encoders import Encoder
 from precog.engine.suffixes import build_suffix_array
 from precog.errors import ModelError
+from precog.questions.found_by import check_keys, key_text
 from precog.refine.quality import QualityStates, study_settings
 from precog.state import LayerSubset, State, codec_named
 from precog.store import Batch, ChunkInfo, CorpusStore, DocumentInfo
@@ -109,16 +111,27 @@ class CopiedStates:
 class UnitWriter(AbstractContextManager["UnitWriter"]):
     """Commits units, one at a time; see `unit` for why their bounds matter.
 
+    Args:
+        store: open to write.
+        states: where the states come from.
+        encoder: makes the keys.
+        keys: what chunks are found by, as `CorpusSettings.keys` says.
+
+    Raises:
+        UsageError: there is no such kind of keys.
+
     Attributes:
         num_states: states put into the store so far.
         num_tokens: tokens of all chunks so far.
         num_let_go: states that gave way to the corpus's budget.
     """
 
-    def __init__(self, store: CorpusStore, states: StateMaker, encoder: Encoder) -> None:
+    def __init__(self, store: CorpusStore, states: StateMaker, encoder: Encoder, keys: str) -> None:
+        check_keys(keys)
         self._store = store
         self._states = states
         self._encoder = encoder
+        self._key_kind = keys
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keys")
         self.num_states = 0
         self.num_tokens = 0
@@ -150,22 +163,29 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
         """
         takes = unit.takes
         distinct = {take.chunk.token_ids: take for take in takes}
-        texts = [take.chunk.full_text for take in distinct.values()]
-        future = self._pool.submit(self._encoder.encode_passages, texts)
+        future = self._pool.submit(self._keys, takes)
         with self._store.batch() as batch:
             unread = [take for ids, take in distinct.items() if batch.find_state(ids) is None]
             states = self._states.make(unread)
-            keys = dict(zip(distinct, future.result(), strict=True))
-            self._apply(batch, unit.events, states, keys)
+            self._apply(batch, unit.events, states, future.result())
             if self._budget_bytes is not None:
                 self.num_let_go += batch.keep_budget(self._budget_bytes)
         self.num_states += len(unread)
         self.num_tokens += sum(len(take.chunk.token_ids) for take in takes)
 
+    def _keys(self, takes: Sequence[Take]) -> list[Keys]:
+        """The keys of each chunk; those of equal texts are made once."""
+        chunks = [take.chunk for take in takes]
+        texts = [key_text(self._key_kind, c.text, title=title_of(c.document), context=c.context) for c in chunks]
+        distinct = list(dict.fromkeys(texts))
+        found = dict(zip(distinct, self._encoder.encode_passages(distinct), strict=True))
+        return [found[text] for text in texts]
+
     def _apply(
-        self, batch: Batch, events: Iterable[Event], states: dict[TokenIds, PutState], keys: dict[TokenIds, Keys]
+        self, batch: Batch, events: Iterable[Event], states: dict[TokenIds, PutState], keys: Sequence[Keys]
     ) -> None:
         rows: dict[str, int] = {}
+        keys_of_next = iter(keys)
 
         def row_of(info: DocumentInfo) -> int:
             if info.source not in rows:
@@ -180,7 +200,7 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
                     if state_id is None:
                         state_id = states[chunk.token_ids](batch)
                     described = ChunkInfo(chunk.index, chunk.page, chunk.span, chunk.text, chunk.context)
-                    batch.add_chunk(row, described, state_id=state_id, keys=keys[chunk.token_ids])
+                    batch.add_chunk(row, described, state_id=state_id, keys=next(keys_of_next))
                 case Finish(info):
                     batch.finish_document(row_of(info), info)
                     del rows[info.source]

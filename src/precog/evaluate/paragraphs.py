@@ -14,7 +14,7 @@ from precog.evaluate.squad_data import Question
 from precog.index import HybridIndex, IndexSource
 from precog.writing import output_file
 
-__all__ = ["Paragraphs"]
+__all__ = ["Paragraphs", "kept_keys"]
 
 
 class Paragraphs:
@@ -36,7 +36,7 @@ class Paragraphs:
     ) -> None:
         self.texts = list(dict.fromkeys(question.context for question in questions))
         self._encoder = load_encoder(encoder_spec) if encoder is None else encoder
-        keys = _keys(self.texts, self._encoder, keys_folder)
+        keys = kept_keys(self.texts, self._encoder, keys_folder)
         source = IndexSource(
             dim=self._encoder.dim,
             generation=0,
@@ -53,8 +53,12 @@ class Paragraphs:
         return [self.texts[hit.chunk_id] for hit in hits], [hit.score for hit in hits]
 
 
-def _keys(texts: list[str], encoder: Encoder, folder: Path | None) -> list[Float32[np.ndarray, "m D"]]:
-    """The keys of each text, one or several; those kept in a folder if they are of these texts and this encoder."""
+def kept_keys(texts: list[str], encoder: Encoder, folder: Path | None) -> list[Float32[np.ndarray, "m D"]]:
+    """The keys of each text, one or several; those kept in a folder if they are of these texts and this encoder.
+
+    Raises:
+        StorageError: the folder cannot be written to.
+    """
     if folder is None:
         return list(encoder.encode_passages(texts))
     digest = sha256("\0".join([encoder.fingerprint, *texts]).encode()).hexdigest()

@@ -1,5 +1,6 @@
 """Questions made from a text: which of its spans to ask for, and how."""
 
+import hashlib
 import random
 import re
 from collections import Counter
@@ -14,7 +15,7 @@ from precog.questions.subjects import subject_of
 from precog.questions.vocabulary import PRONOUNS
 from precog.questions.wh import make_wh
 
-__all__ = ["Sentence", "asks_about", "sentences_of"]
+__all__ = ["Sentence", "asks_about", "questions_of", "sentences_of"]
 
 _ADJECTIVE = re.compile(r"\S+$|\S+(?:ic|al|ous|ive|ful|able|ible|less|ary|ed|ing|ent|ant) (?:in|of|for|and) ")
 _CLOZES = 3
@@ -98,6 +99,13 @@ def asks_about(
             asks.append(ask._replace(start=ask.start + start, stop=ask.stop + start))
         candidates, left = left, []
     return tuple(asks)
+
+
+def questions_of(text: str, title: str, max_questions: int) -> tuple[str, ...]:
+    """The questions of `asks_about` alone, the same for the same text and title wherever it stands."""
+    seed = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
+    rng = random.Random(int.from_bytes(seed, "big"))
+    return tuple(ask.question for ask in asks_about(text, title, rng, max_questions))
 
 
 def _candidates(text: str, sentences: Sequence[Sentence], rng: random.Random) -> list[tuple[int, Span]]:

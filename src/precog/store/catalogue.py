@@ -181,7 +181,7 @@ class Catalogue(Database):
     def texts(self, chunk_ids: Sequence[int] | None) -> Iterator[ChunkText]:
         """Texts of the visible chunks among these, or of all of them by rising id."""
         chunks = map(chunk_of, self._visible(_CHUNK, chunk_ids))
-        return (ChunkText(chunk.id, chunk.info.text, chunk.info.context) for chunk in chunks)
+        return (ChunkText(chunk.id, chunk.info.text, chunk.info.context, chunk.source) for chunk in chunks)
 
     def miscounted(self) -> Iterator[str]:
         """States of which more or fewer chunks are counted than there are, a line each."""

@@ -117,6 +117,7 @@ class ChunkText:
     chunk_id: int
     text: str
     context: str
+    source: str
 
 
 @dataclass(frozen=True)
