@@ -26,7 +26,7 @@ def test_a_single_sentence_has_no_parts() -> None:
 
 def test_a_short_beginning_joins_what_follows() -> None:
     text = "Chapter four.\n\nThe second law says that entropy grows. Nobody has seen it shrink anywhere."
-    assert [text[start:stop] for start, stop in parts_of(text)][0].startswith("Chapter four.\n\nThe second law")
+    assert next(text[start:stop] for start, stop in parts_of(text)).startswith("Chapter four.\n\nThe second law")
 
 
 def test_long_lists_are_parted_at_their_lines_and_wrapped_lines_are_not() -> None:
