@@ -6,7 +6,7 @@ from precog.store.layout import RecordLayout
 from precog.store.needles import Needles
 from precog.store.proof import SearchReport, search_folder
 from precog.store.record import Location, Record, content_hash
-from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, StoreSize
+from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, Part, StoreSize
 
 __all__ = [
     "Batch",
@@ -19,6 +19,7 @@ __all__ = [
     "DocumentInfo",
     "Location",
     "Needles",
+    "Part",
     "Record",
     "RecordLayout",
     "SearchReport",

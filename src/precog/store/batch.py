@@ -20,7 +20,7 @@ class Batch(Unit):
     _database: Catalogue
 
     def settle(self) -> None:
-        """Removes the states that no chunk reads any more."""
+        """Removes the states that no chunk or part reads any more."""
         self._database.delete_unused_states()
 
     def begin_document(self, info: DocumentInfo) -> Document:
@@ -86,6 +86,18 @@ class Batch(Unit):
             EncoderError: the keys have another width than the corpus's.
         """
         return self._database.add_chunk(document_id, info, state_id, len(keys), self._key_bytes(keys, "a chunk"))
+
+    def add_part(
+        self, chunk_id: int, ordinal: int, span: tuple[int, int], *, state_id: int, keys: Float32[np.ndarray, "n E"]
+    ) -> int:
+        """Adds the next part of a chunk, ``span`` of its characters, with its own state and keys; returns its id.
+
+        Raises:
+            EncoderError: the keys have another width than the corpus's.
+        """
+        return self._database.add_part(
+            chunk_id, ordinal, span, state_id, len(keys), self._key_bytes(keys, "a part of a chunk")
+        )
 
     def finish_document(self, document_id: int, info: DocumentInfo | None = None) -> None:
         """Makes a document visible, in place of the version that was indexed before."""

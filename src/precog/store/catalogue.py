@@ -5,14 +5,15 @@ Nothing outside this room knows that it is SQLite. A catalogue knows where a sta
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.database import PAGE_OF_ROWS, Database
 from precog.store.kind import CORPUS
 from precog.store.record import Location
-from precog.store.row_builder import Row, chunk_of, document_of, keys_of, text_of, to_sql
-from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo
-from precog.store.seal import seal_of_chunk, seal_of_keys
+from precog.store.row_builder import Row, chunk_of, document_of, keys_of, part_of, text_of, to_sql
+from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, Part
+from precog.store.seal import seal_of_chunk, seal_of_keys, seal_of_part
 
 NOWHERE = -1  # the segment of states whose bytes are not kept
 
@@ -23,6 +24,10 @@ _CHUNK = """SELECT c.id, c.document_id, d.source, c.ordinal, c.page, c.span_star
     FROM chunks c JOIN documents d ON d.id = c.document_id LEFT JOIN states s ON s.id = c.state_id"""
 _KEYS = """SELECT c.id, d.source, c.ordinal, c.seal, k.num_windows, k.vectors, k.seal
     FROM chunks c JOIN documents d ON d.id = c.document_id LEFT JOIN keys k ON k.chunk_id = c.id"""
+_PART = """SELECT p.id, p.chunk_id, p.ordinal, p.start, p.stop, p.num_windows, p.vectors, p.seal,
+    s.num_tokens, s.segment, s.slot, s.content_hash, c.seal, d.source, c.ordinal, length(c.text)
+    FROM parts p JOIN chunks c ON c.id = p.chunk_id JOIN documents d ON d.id = c.document_id
+    LEFT JOIN states s ON s.id = p.state_id"""
 
 _VISIBLE = "FROM chunks c JOIN documents d ON d.id = c.document_id WHERE d.status = 'indexed'"
 
@@ -31,6 +36,11 @@ class Catalogue(Database):
     """One connection to the catalogue of a corpus."""
 
     KIND = CORPUS
+
+    @cached_property
+    def _knows_parts(self) -> bool:
+        """Whether it has the table; one of an older version gets it from the next writer."""
+        return self._one("SELECT 1 FROM sqlite_master WHERE name = 'parts'") is not None
 
     def add_document(self, info: DocumentInfo, status: str, reason: str | None) -> int:
         """Adds a row; the caller has made room for its source."""
@@ -53,7 +63,7 @@ class Catalogue(Database):
         self._run("DELETE FROM documents WHERE id = ?", (document_id,))
 
     def delete_unused_states(self) -> None:
-        """Removes the rows of states that no chunk names, leaving tombstones for their bytes."""
+        """Removes the rows of states that no chunk or part names, leaving tombstones for their bytes."""
         self._run("DELETE FROM states WHERE num_references = 0")
 
     def documents(self, source: str | None = None, status: str | None = None) -> Iterator[Document]:
@@ -125,6 +135,48 @@ class Catalogue(Database):
         self._run("INSERT INTO keys VALUES (?, ?, ?, ?)", keys)
         return chunk_id
 
+    def add_part(
+        self, chunk_id: int, ordinal: int, span: tuple[int, int], state_id: int, num_windows: int, vectors: bytes
+    ) -> int:
+        """Adds a part of a chunk with its keys (float32, little-endian), sealed with a checksum."""
+        chunk = self._one("SELECT seal FROM chunks WHERE id = ?", (chunk_id,))
+        read = self._one("SELECT content_hash FROM states WHERE id = ?", (state_id,))
+        if chunk is None or read is None:
+            raise CorpusError("a part needs its chunk and its state", given=f"{chunk_id}, {state_id}")
+        place = (ordinal, *span)
+        seal = seal_of_part(self._bytes(chunk[0]), place, self._bytes(read[0]), num_windows, vectors)
+        sql = """INSERT INTO parts (chunk_id, ordinal, start, stop, state_id, num_windows, vectors, seal)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+        return self._insert(sql, (chunk_id, *place, state_id, num_windows, vectors, seal))
+
+    def parts(self, chunk_id: int, dim: int) -> list[Part]:
+        """The parts of a chunk in order; none where it has none, or none are kept.
+
+        Raises:
+            DamagedCorpusError: one is not what was written, or one is missing.
+        """
+        parts = [part_of(row, dim) for row in self._part_rows("p.chunk_id", chunk_id)]
+        if [part.ordinal for part in parts] != list(range(len(parts))):
+            hint = "forget the document and index it again (`precog forget`, `precog index`), or restore a backup"
+            given = f"chunk {chunk_id} has parts {', '.join(str(part.ordinal) for part in parts)}"
+            raise DamagedCorpusError("the catalogue is damaged: parts are missing", given=given, hint=hint)
+        return parts
+
+    def checked_parts_of(self, document_id: int, dim: int) -> Iterator[Part | DamagedCorpusError]:
+        """The parts of a document's chunks, a damaged one as the error that names it."""
+        return (_part_or_error(row, dim) for row in self._part_rows("c.document_id", document_id))
+
+    def locate_part(self, part_id: int) -> tuple[Location, bytes] | None:
+        """Where the state of a part lies, and its content hash."""
+        sql = """SELECT s.segment, s.slot, s.content_hash FROM parts p JOIN states s ON s.id = p.state_id
+            WHERE p.id = ?"""
+        row = self._one(sql, (part_id,))
+        return None if row is None else (self._place(row[:2]), self._bytes(row[2]))
+
+    def _part_rows(self, column: str, number: int) -> Iterator[Row]:
+        sql = f"{_PART} WHERE p.id > ? AND {column} = ? ORDER BY p.id LIMIT {PAGE_OF_ROWS}"
+        return self._paged(sql, [number]) if self._knows_parts else iter(())
+
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
         """The chunks of these ids; those that are gone are left out."""
         found: dict[int, Chunk] = {}
@@ -184,25 +236,32 @@ class Catalogue(Database):
         return (ChunkText(chunk.id, chunk.info.text, chunk.info.context, chunk.source) for chunk in chunks)
 
     def miscounted(self) -> Iterator[str]:
-        """States of which more or fewer chunks are counted than there are, a line each."""
-        sql = """SELECT id FROM states s
-            WHERE num_references <> (SELECT count(*) FROM chunks c WHERE c.state_id = s.id)"""
+        """States of which more or fewer chunks and parts are counted than there are, a line each."""
+        parts = "(SELECT count(*) FROM parts p WHERE p.state_id = s.id)" if self._knows_parts else "0"
+        sql = f"""SELECT id FROM states s
+            WHERE num_references <> (SELECT count(*) FROM chunks c WHERE c.state_id = s.id) + {parts}"""
         for row in self._all(sql):
             yield f"the catalogue is damaged: state {row[0]} is counted wrongly"
 
     def counts(self) -> dict[str, int]:
-        """Documents, failures, chunks, states, tokens, and bytes of keys and text."""
-        sql = """SELECT (SELECT count(*) FROM documents WHERE status = 'indexed'),
+        """Documents, failures, chunks, parts, states, tokens, and bytes of keys and text."""
+        parts, vectors = "0", "0"
+        if self._knows_parts:
+            parts = "(SELECT count(*) FROM parts)"
+            vectors = "(SELECT coalesce(sum(length(vectors)), 0) FROM parts)"
+        sql = f"""SELECT (SELECT count(*) FROM documents WHERE status = 'indexed'),
             (SELECT count(*) FROM documents WHERE status = 'failed'), (SELECT count(*) FROM chunks),
+            {parts},
             (SELECT count(*) FROM states WHERE segment >= 0), (SELECT count(*) FROM states WHERE segment < 0),
             (SELECT coalesce(sum(s.num_tokens), 0) FROM chunks c JOIN states s ON s.id = c.state_id),
-            (SELECT coalesce(sum(length(vectors)), 0) FROM keys),
+            (SELECT coalesce(sum(length(vectors)), 0) FROM keys) + {vectors},
             (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks)"""
         row = self._one(sql) or ()
         names = (
             "num_documents",
             "num_failed",
             "num_chunks",
+            "num_parts",
             "num_states",
             "num_unstored",
             "num_tokens",
@@ -232,6 +291,13 @@ def _chunk_or_error(row: Row) -> Chunk | DamagedCorpusError:
 def _keys_or_error(row: Row, dim: int, hint: str) -> ChunkKeys | DamagedCorpusError:
     try:
         return keys_of(row, dim, hint)
+    except DamagedCorpusError as error:
+        return error
+
+
+def _part_or_error(row: Row, dim: int) -> Part | DamagedCorpusError:
+    try:
+        return part_of(row, dim)
     except DamagedCorpusError as error:
         return error
 

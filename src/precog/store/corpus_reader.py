@@ -12,7 +12,7 @@ from precog.store.catalogue import Catalogue
 from precog.store.folder import CorpusFolder
 from precog.store.folder_reader import FolderReader
 from precog.store.record import Location, Record
-from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, StoreSize
+from precog.store.rows import Chunk, ChunkKeys, ChunkText, Document, Part, StoreSize
 
 STATE_BUDGET = "state_budget_bytes"
 
@@ -56,8 +56,20 @@ class CorpusReader(FolderReader):
         """The keys of a document's chunks, damaged ones as the error that names them."""
         return self._catalogue.checked_keys_of(document_id, self.key_dim)
 
+    def parts(self, chunk_id: int) -> list[Part]:
+        """The parts of a chunk in order; none where parts were not read on their own.
+
+        Raises:
+            DamagedCorpusError: one is not what was written, or is missing.
+        """
+        return self._catalogue.parts(chunk_id, self.key_dim)
+
+    def checked_parts_of(self, document_id: int) -> Iterator[Part | DamagedCorpusError]:
+        """The parts of a document's chunks, a damaged one as the error that names it."""
+        return self._catalogue.checked_parts_of(document_id, self.key_dim)
+
     def complaints(self) -> Iterator[str]:
-        """Everything that is wrong with the catalogue, a line each: the file, the rows of chunks, their keys."""
+        """Everything that is wrong with the catalogue, a line each: the file, the rows of chunks, keys, parts."""
         yield from self._catalogue.complaints()
         for document in self.documents():
             ordinals = []
@@ -67,6 +79,7 @@ class CorpusReader(FolderReader):
                 else:
                     ordinals.append(chunk.info.ordinal)
             yield from (str(keys) for keys in self.checked_keys_of(document.id) if isinstance(keys, DamagedCorpusError))
+            yield from (str(part) for part in self.checked_parts_of(document.id) if isinstance(part, DamagedCorpusError))
             if ordinals != list(range(document.num_chunks)) and len(ordinals) == document.num_chunks:
                 yield f"{document.info.source}: chunks are missing from the catalogue"
         yield from self._catalogue.miscounted()
@@ -99,6 +112,26 @@ class CorpusReader(FolderReader):
             )
         record = self._read_where_it_is(place, lambda: self._locate_stored(chunk_id))
         assert record is not None  # a chunk that is gone was an error already
+        return record
+
+    def read_part(self, part: Part) -> Record:
+        """Reads the state of a part of a chunk, as `read_state` reads that of a chunk.
+
+        Raises:
+            DamagedStateError: the record is not what was written.
+            CorpusError: its document has been forgotten, or its state has given way to the budget.
+        """
+        if not part.is_stored:
+            raise CorpusError("the state of this part is not stored: the corpus has a budget", given=part.id)
+
+        def again() -> tuple[Location, bytes]:
+            place = self._catalogue.locate_part(part.id)
+            if place is None or place[0].segment < 0:
+                raise CorpusError("the state of this part is no longer in the corpus", given=part.id, hint="ask again")
+            return place
+
+        record = self._read_where_it_is((part.location, part.content_hash), again)
+        assert record is not None  # a part that is gone was an error already
         return record
 
     def refined(self) -> set[Location]:
@@ -141,14 +174,20 @@ class CorpusReader(FolderReader):
             for chunk in self.chunks_of(document.id):
                 digest.update(repr(chunk.info).encode("utf-8", "surrogatepass"))
                 digest.update(self._catalogue.key_bytes(chunk.id))
-                if not chunk.is_stored:
-                    digest.update(chunk.content_hash)
-                    continue
-                record = self.read_state(chunk.id)
-                for part in (record.state, record.tau, record.token_ids, record.suffix_array):
-                    digest.update(part.tobytes())
-                digest.update(record.content_hash + b"refined" * record.refined)
+                self._digest_state(digest, chunk.content_hash, self.read_state(chunk.id) if chunk.is_stored else None)
+                for part in self.parts(chunk.id):
+                    digest.update(repr((part.ordinal, part.span)).encode() + part.keys.tobytes())
+                    self._digest_state(digest, part.content_hash, self.read_part(part) if part.is_stored else None)
         return digest.hexdigest()
+
+    @staticmethod
+    def _digest_state(digest: "hashlib._Hash", content_hash: bytes, record: Record | None) -> None:
+        if record is None:
+            digest.update(content_hash)
+            return
+        for part in (record.state, record.tau, record.token_ids, record.suffix_array):
+            digest.update(part.tobytes())
+        digest.update(record.content_hash + b"refined" * record.refined)
 
     def _locate_stored(self, chunk_id: int) -> tuple[Location, bytes]:
         place = self._locate(chunk_id)

@@ -89,5 +89,35 @@ def _m002_states_that_gave_way(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_first_tables, _m002_states_that_gave_way)
+def _m003_parts_of_chunks(connection: sqlite3.Connection) -> None:
+    """A part of a chunk, one of its sentences, may have a state and keys of its own."""
+    for statement in (
+        """CREATE TABLE parts (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            chunk_id INTEGER NOT NULL REFERENCES chunks (id) ON DELETE CASCADE,
+            ordinal INTEGER NOT NULL,
+            start INTEGER NOT NULL,
+            stop INTEGER NOT NULL,
+            state_id INTEGER NOT NULL REFERENCES states (id),
+            num_windows INTEGER NOT NULL,
+            vectors BLOB NOT NULL,
+            seal BLOB NOT NULL,
+            UNIQUE (chunk_id, ordinal)
+        )""",
+        "CREATE INDEX parts_by_state ON parts (state_id)",
+        """CREATE TRIGGER part_added AFTER INSERT ON parts BEGIN
+            UPDATE states SET num_references = num_references + 1 WHERE id = new.state_id;
+        END""",
+        """CREATE TRIGGER part_deleted AFTER DELETE ON parts BEGIN
+            UPDATE states SET num_references = num_references - 1 WHERE id = old.state_id;
+        END""",
+    ):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _m001_first_tables,
+    _m002_states_that_gave_way,
+    _m003_parts_of_chunks,
+)
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -8,8 +8,8 @@ import numpy as np
 from precog.errors import DamagedCorpusError
 from precog.store.record import Location
 from precog.store.remedy import CATALOGUE_ANEW
-from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, Document, DocumentInfo, Status
-from precog.store.seal import seal_of_chunk, seal_of_keys
+from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, Document, DocumentInfo, Part, Status
+from precog.store.seal import seal_of_chunk, seal_of_keys, seal_of_part
 
 Row = tuple[object, ...]
 _FORGET = "forget the document and index it again (`precog forget`, `precog index`), or restore a backup"
@@ -119,6 +119,29 @@ def keys_of(row: Row, dim: int, hint: str) -> ChunkKeys:
         return ChunkKeys(int_of(number), np.frombuffer(data, "<f4").reshape(count, dim))
     except ValueError as error:
         raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, hint, are_many=True) from error
+
+
+def part_of(row: Row, dim: int) -> Part:
+    """A part of a chunk, its checksum compared.
+
+    Raises:
+        DamagedCorpusError: it is not what was written; names document and chunk.
+    """
+    number, chunk_id, ordinal, start, stop, num_windows, vectors, seal, *rest = row
+    num_tokens, segment, slot, content_hash, chunk_seal, source, chunk_ordinal, num_characters = rest
+    try:
+        place = (int_of(ordinal), int_of(start), int_of(stop))
+        data, count, digest = bytes_of(vectors), int_of(num_windows), bytes_of(content_hash)
+        if not 0 < count < 1 << 32 or seal_of_part(bytes_of(chunk_seal), place, digest, count, data) != seal:
+            raise ValueError("its checksum does not match")
+        if len(data) != 4 * count * dim or not 0 <= place[1] < place[2] <= int_of(num_characters):
+            raise ValueError(f"{count} keys of {len(data)} bytes, characters {place[1]} to {place[2]}")
+        keys = np.frombuffer(data, "<f4").reshape(count, dim)
+        where = Location(int_of(segment), int_of(slot))
+        span = (place[1], place[2])
+        return Part(int_of(number), int_of(chunk_id), place[0], span, keys, int_of(num_tokens), where, digest)
+    except ValueError as error:
+        raise damaged(f"part {ordinal} of chunk {chunk_ordinal} of {_shown(source)}", error, _FORGET) from error
 
 
 def _shown(source: object) -> str:

@@ -103,6 +103,36 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a chunk, one of its sentences, read alone.
+
+    Attributes:
+        id: never used twice.
+        chunk_id: of the chunk.
+        ordinal: 0, 1, 2 … within the chunk.
+        span: first character and the one after the last, in the chunk's text.
+        keys: one row per window of the sentence encoder, unit norm.
+        num_tokens: tokens its state has read.
+        location: where the state lay when this row was read.
+        content_hash: of the state, which chunks and parts that read the same tokens share.
+    """
+
+    id: int
+    chunk_id: int
+    ordinal: int
+    span: tuple[int, int]
+    keys: Float32[np.ndarray, "_ E"]
+    num_tokens: int
+    location: Location
+    content_hash: bytes
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its state is on the disk; not where a budget made it give way."""
+        return self.location.segment >= 0
+
+
+@dataclass(frozen=True)
 class ChunkKeys:
     """The keys of one chunk, one row per window of the sentence encoder, unit norm."""
 
@@ -122,11 +152,15 @@ class ChunkText:
 
 @dataclass(frozen=True)
 class StoreSize:
-    """Counts and bytes of a corpus, for ``precog info``; unstored states gave way to a budget."""
+    """Counts and bytes of a corpus, for ``precog info``; unstored states gave way to a budget.
+
+    States and bytes of keys are those of chunks and their parts, tokens those of chunks.
+    """
 
     num_documents: int
     num_failed: int
     num_chunks: int
+    num_parts: int
     num_states: int
     num_unstored: int
     num_tokens: int
