@@ -7,8 +7,9 @@ Searched for are, of every chunk: windows of its text that together cover it, th
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from jaxtyping import UInt8
 
 from precog.corpus.corpus import refresh_index, settings_of
 from precog.errors import BusyError, DamagedCorpusError, DamagedStateError, InputError
-from precog.store import Chunk, CorpusStore, Document, Needles, search_folder
+from precog.store import Chunk, CorpusStore, Document, Needles, Record, search_folder
 from precog.store.failure import acknowledged
 from precog.store.proof import OnBytes
 from precog.text.sources import printable_path
@@ -133,7 +134,7 @@ def _needles(store: CorpusStore, name: str, rows: list[Document], tokenizer: Tok
     strings = [_utf8(row.info.source) for row in rows] or [_utf8(name)]
     for chunk in _chunks(store, rows):
         strings += _windows(chunk, tokenizer, store.layout.token_width)
-    states = (part for chunk in _chunks(store, rows) for part in _state(store, chunk))
+    states = (part for chunk in _chunks(store, rows) for part in _states(store, chunk))
     return Needles(strings, chain(_keys(store, rows), states))
 
 
@@ -156,15 +157,22 @@ def _keys(store: CorpusStore, rows: Iterable[Document]) -> Iterator[UInt8[np.nda
                 for width in _KEY_DTYPES:
                     for vector in entry.keys.astype(width):
                         yield vector.view(np.uint8)
+        for part in store.checked_parts_of(row.id):
+            if not isinstance(part, DamagedCorpusError):
+                for vector in part.keys:
+                    yield vector.view(np.uint8)
 
 
-def _state(store: CorpusStore, chunk: Chunk) -> Iterator[UInt8[np.ndarray, " n"]]:
-    if not chunk.is_stored:
-        return
-    with contextlib.suppress(DamagedStateError, DamagedCorpusError):
-        record = store.read_state(chunk.id)
-        yield record.state
-        yield record.tau.view(np.uint8)
+def _states(store: CorpusStore, chunk: Chunk) -> Iterator[UInt8[np.ndarray, " n"]]:
+    """The bytes of the state of a chunk and of those of its parts."""
+    records: list[Callable[[], Record]] = [lambda: store.read_state(chunk.id)] if chunk.is_stored else []
+    with contextlib.suppress(DamagedCorpusError):
+        records += [partial(store.read_part, part) for part in store.parts(chunk.id) if part.is_stored]
+    for read in records:
+        with contextlib.suppress(DamagedStateError, DamagedCorpusError):
+            record = read()
+            yield record.state
+            yield record.tau.view(np.uint8)
 
 
 def _windows(chunk: Chunk, tokenizer: Tokenizer, token_width: int) -> list[bytes]:
@@ -190,7 +198,7 @@ def _left(corpus: Path, tokenizer: Tokenizer) -> Iterator[tuple[str, npt.NDArray
                 text = chunk.info.context + chunk.info.text
                 yield name, _utf8(text)
                 yield name, np.array(tokenizer.encode(text), f"<u{store.layout.token_width}")
-                for part in _state(store, chunk):
+                for part in _states(store, chunk):
                     yield "", part
         for vector in _keys(store, rows):
             yield "", vector

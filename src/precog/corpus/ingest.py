@@ -60,7 +60,13 @@ class Ingest:
         self._backbone = backbone
         self._encoder = encoder
         states = MadeStates(backbone, self._settings)
-        self._writer = UnitWriter(store, states, encoder, self._settings.keys)
+        self._writer = UnitWriter(
+            store,
+            states,
+            encoder,
+            self._settings.keys,
+            backbone.tokenizer if self._settings.is_studied else None,
+        )
         self._progress = progress or Silent()
         self._report = IngestReport(study=states.tally)
         self._done_bytes = 0

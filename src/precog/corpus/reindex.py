@@ -147,7 +147,7 @@ def _fill(
     if backbone is not None and backbone.spec.grows:
         progress.growing(new.layout.state_bytes, backbone.spec.capacity)
     progress.start(total)
-    with UnitWriter(new, states, encoder, settings.keys) as writer:
+    with UnitWriter(new, states, encoder, settings.keys, tokenizer if settings.is_studied else None) as writer:
         for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):
             writer.commit(unit)
             progress.advance(report.tokens, writer.num_tokens)

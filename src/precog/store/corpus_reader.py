@@ -79,7 +79,9 @@ class CorpusReader(FolderReader):
                 else:
                     ordinals.append(chunk.info.ordinal)
             yield from (str(keys) for keys in self.checked_keys_of(document.id) if isinstance(keys, DamagedCorpusError))
-            yield from (str(part) for part in self.checked_parts_of(document.id) if isinstance(part, DamagedCorpusError))
+            yield from (
+                str(part) for part in self.checked_parts_of(document.id) if isinstance(part, DamagedCorpusError)
+            )
             if ordinals != list(range(document.num_chunks)) and len(ordinals) == document.num_chunks:
                 yield f"{document.info.source}: chunks are missing from the catalogue"
         yield from self._catalogue.miscounted()

@@ -38,7 +38,9 @@ def seal_of_keys(chunk_seal: bytes, num_windows: int, vectors: bytes) -> bytes:
     return hashlib.sha256(chunk_seal + struct.pack("<I", num_windows) + vectors).digest()
 
 
-def seal_of_part(chunk_seal: bytes, place: Sequence[int], content_hash: bytes, num_windows: int, vectors: bytes) -> bytes:
+def seal_of_part(
+    chunk_seal: bytes, place: Sequence[int], content_hash: bytes, num_windows: int, vectors: bytes
+) -> bytes:
     """SHA-256 over a part of a chunk, bound to the chunk: ordinal, first character and the one after the last, the
     content hash of its state, and its keys.
     """
