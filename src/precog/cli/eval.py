@@ -9,6 +9,7 @@ from rich.table import Table
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
+from precog.cli.eval_abstain import abstain
 from precog.cli.eval_clusters import clusters
 from precog.cli.eval_codecs import codecs
 from precog.cli.eval_composition import composition
@@ -109,6 +110,7 @@ def squad(
     return 0
 
 
+app.command()(abstain)
 app.command()(clusters)
 app.command()(codecs)
 app.command()(locomo)
