@@ -47,7 +47,7 @@ class Asked:
 
     @property
     def source(self) -> dict[str, Any]:
-        sources = self.reply["sources"]
+        sources = self.reply["sources"] or self.reply["looked_at"]
         return sources[0] if sources else {"document": "none", "page": None}
 
     @property

@@ -29,8 +29,9 @@ ASK: Shape = {
     "model": str,
     "mode": str,
     "composition": {"rule": str, "exact": bool, "refined": bool, "members": [{"source": int, "weight": float}]},
-    "confidence": float,
+    "confidence": (float, type(None)),
     "abstained": bool,
+    "looked_at": [SOURCE],
     "tokens_processed": int,
     "timings_sec": {
         "startup": float,

@@ -1,3 +1,4 @@
+import math
 import shutil
 from pathlib import Path
 
@@ -6,6 +7,7 @@ from tiny_corpus import WordEncoder, numbered, run, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.kept import keep_confidence
 from precog.corpus import corpus as corpus_module
 from precog.corpus import indexing as indexing_module
 from precog.corpus.answer import NOT_FOUND, characters_of
@@ -162,11 +164,33 @@ def test_a_low_confidence_is_no_answer(
     with Asker(corpus, model=ModelChoice(str(strict), "cpu")) as asker:
         by_card = asker.ask("Who built the mill?")
     assert (answer.text, answer.abstained, answer.sources, answer.citation) == (NOT_FOUND, True, [], None)
+    told = answer.to_json()
+    assert (told["sources"], told["composition"]["members"]) == ([], [])  # type: ignore[index]  # plain JSON
+    assert [entry["document"] for entry in told["looked_at"]] == [found.chunk.source for found in plain.sources]  # type: ignore[attr-defined]
+    assert plain.sources
+    assert plain.to_json()["looked_at"] == []
     assert said == [NOT_FOUND]
     assert forced.text == plain.text
     assert not plain.abstained
     assert GroundedSettings().min_confidence == 0
     assert by_card.abstained
+
+
+def test_a_model_with_coefficients_says_how_likely_it_is_right(
+    tmp_path: Path, corpus: Path, model: ModelChoice, backbone: TennsBackbone
+) -> None:
+    folder = tmp_path / "calibrated"
+    save_model(folder, backbone.model, name="calibrated", tokenizer_sha256=backbone.tokenizer.sha256)
+    keep_confidence(folder, {"bias": -1.0, "weights": {"log_probability": 0.0}, "threshold": 0.2, "fitted": {}})
+    with Asker(corpus, model=ModelChoice(str(folder), "cpu")) as asker:
+        answer = asker.ask("Who built the mill?")
+        strict = asker.ask("Who built the mill?", AskOptions(min_confidence=0.3))
+        free = asker.ask("Who built the mill?", AskOptions(free=True, max_tokens=2))
+    assert answer.confidence == pytest.approx(1 / (1 + math.exp(1)))
+    assert not answer.abstained
+    assert strict.abstained
+    assert (free.confidence, free.abstained) == (None, False)
+    assert free.to_json()["confidence"] is None
 
 
 def test_what_streams_is_what_is_said(corpus: Path, model: ModelChoice) -> None:
@@ -209,6 +233,8 @@ def test_asking_changes_no_byte_of_the_corpus(corpus: Path, model: ModelChoice) 
         {"inject": 0},
         {"max_tokens": 0},
         {"min_confidence": 1.5},
+        {"min_confidence": 0.5, "free": True},
+        {"min_confidence": 0.5, "mode": "none"},
         {"sampling": Sampling(temperature=0.5)},
     ],
 )

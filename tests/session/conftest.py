@@ -52,7 +52,7 @@ def session(choice: ModelChoice, monkeypatch: pytest.MonkeyPatch) -> Opened:
         monkeypatch.setattr(room, "load_encoder", lambda spec: CountingEncoder())
 
     def open_session(folder: Path, corpus: Path | None = None, **options: object) -> Session:
-        how = SessionOptions(always_answer=True, **options)  # type: ignore[arg-type]
+        how = SessionOptions(**{"always_answer": True, **options})  # type: ignore[arg-type]
         return Session(folder, model=choice, corpus=corpus, options=how)
 
     return open_session

@@ -141,6 +141,30 @@ def test_a_reply_has_the_same_keys_whatever_was_found(tmp_path, session: Opened)
     assert nothing["timings_sec"]["ttft"] <= nothing["timings_sec"]["total"]
 
 
+def test_a_withheld_answer_stands_on_nothing(tmp_path, session: Opened):
+    with session(tmp_path / "ana", min_confidence=1.0, always_answer=False) as talk:
+        talk.say(FACTS[0])
+        withheld = talk.say("Where is Clara?")
+    assert withheld.abstained
+    told = withheld.to_json()
+    assert (told["evidence"], told["composition"]["members"]) == ([], [])
+    assert [entry["text"] for entry in told["looked_at"]] == [FACTS[0]]
+    with session(tmp_path / "ana", min_confidence=1.0) as talk:
+        given = talk.say("Where is Clara?").to_json()
+    assert not given["abstained"]
+    assert [entry["text"] for entry in given["evidence"]] == [FACTS[0]]
+    assert given["looked_at"] == []
+
+
+def test_a_free_answer_has_no_confidence(tmp_path, session: Opened):
+    with session(tmp_path / "ana", free=True, always_answer=False) as talk:
+        talk.say(FACTS[0])
+        said = talk.say("Where is Clara?")
+    assert (said.confidence, said.abstained) == (None, False)
+    with pytest.raises(UsageError, match="a free answer has no confidence"):
+        SessionOptions(free=True, min_confidence=0.5)
+
+
 @pytest.mark.parametrize("rule", ["mean", "mix", "replay", "concat"])
 def test_the_semantic_state_lies_under_the_members(tmp_path, session: Opened, backbone: TennsBackbone, rule: str):
     with open_memory(tmp_path / "ana", backbone) as memory:

@@ -13,6 +13,7 @@ from precog.backbones.registry import load_backbone, load_network
 from precog.backbones.tenns.adapter import read_adapter_card
 from precog.backbones.tenns.checkpoint import load_model, read_card, save_model
 from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.kept import keep_confidence
 from precog.backbones.tenns.lora import LoraSettings
 from precog.backbones.tenns.model import build
 from precog.errors import ModelError, TrainingError, UsageError
@@ -59,6 +60,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder, model, name="tiny", tokenizer_sha256=MISTRAL_SHA256, matrices="int8", embedding="int8",
         decoding={"beam_width": 2, "min_confidence": 0.5}, notes={"trained": "yesterday"},
     )  # fmt: skip
+    keep_confidence(folder, {"bias": 0.0, "weights": {}, "threshold": 0.5, "fitted": {}})
     return folder
 
 
@@ -79,6 +81,7 @@ def test_full_fine_tuning_learns_the_examples(base: Path, squad: Path, tmp_path:
     card, _ = read_card(result.folder)
     assert card.name == "mills"
     assert card.decoding == {"beam_width": 2, "min_confidence": 0.5}
+    assert card.confidence == {}  # was fitted to the base's scores
     assert card.notes["base"]["name"] == "tiny"
     assert card.notes["base"]["notes"] == {"trained": "yesterday"}
     assert card.notes["data"][0]["name"] == "towns.jsonl"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from precog.backbones.tenns.checkpoint import load_model, read_card, save_model, write_model
 from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.kept import keep_confidence
 from precog.backbones.tenns.model import build
 from precog.backbones.tenns.quantise import SCHEMES, pack, unpack
 from precog.errors import InputError, ModelError, UsageError
@@ -24,6 +25,7 @@ def folder(tmp_path_factory):
     save_model(
         path, build(CONFIG), name="m", tokenizer_sha256="t", question_template="Q {question}", notes={"steps": 3}
     )
+    keep_confidence(path, {"bias": 0.0, "weights": {}, "threshold": 0.5, "fitted": {}})
     return path
 
 
@@ -86,6 +88,7 @@ def test_what_is_written_is_what_was_measured(folder, tmp_path):
     assert (loaded.name, loaded.question_template) == ("small", "Q {question}")
     assert loaded.notes == {"steps": 3, "quantised_from": read_card(folder)[0].weights_sha256}
     assert loaded.quantisation == {"matrices": "int4:32", "embedding": "int8"}
+    assert loaded.confidence == {}  # was fitted to the source's scores
     stored = sum(path.stat().st_size for path in (tmp_path / "q").glob("*.safetensors"))
     assert made.num_bytes <= stored <= made.num_bytes + 65_536
     kinds = {kind.name: kind for kind in made.kinds}

@@ -59,6 +59,9 @@ class ModelCard:
         chunk_tokens: the longest chunk that its memory bears, by `precog horizon`: what `precog index` cuts documents
             into unless told otherwise. 0 where nobody measured it, and then it is not written. Not part of the
             fingerprint: a state means the same whatever length its chunk has.
+        confidence: what makes of this model's scores a probability of being right, by `precog eval abstain`; the
+            engine reads it. Of these weights alone: whatever is made of a model goes without. Empty where nobody fitted
+            it, and then it is not written. Not part of the fingerprint.
         notes: anything else worth keeping; neither hashed nor read.
         format: version of the folder's layout.
     """
@@ -74,6 +77,7 @@ class ModelCard:
     quantisation: Mapping[str, str] = field(default_factory=lambda: {"matrices": "fp32", "embedding": "fp32"})
     decoding: Mapping[str, Json] = field(default_factory=dict)
     chunk_tokens: int = 0
+    confidence: Mapping[str, Json] = field(default_factory=dict)
     notes: Mapping[str, Json] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
@@ -136,8 +140,9 @@ class ModelCard:
 
     def _values(self) -> dict[str, Json]:
         values = dataclasses.asdict(self)
-        if not self.chunk_tokens:  # cards older than the field have no such key, and their checksums hold
-            del values["chunk_tokens"]
+        for key in ("chunk_tokens", "confidence"):  # older cards have no such keys, and their checksums hold
+            if not values[key]:
+                del values[key]
         return values
 
 

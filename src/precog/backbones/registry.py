@@ -184,9 +184,10 @@ def load_tokenizer(model: str | os.PathLike[str] | None = None) -> Tokenizer:
 
 
 def with_template(card: ModelCard, template: Template) -> ModelCard:
-    """A card with other text around chunks and questions."""
+    """A card with other text around chunks and questions; what was fitted to answers in the old text is left out."""
     return replace(
         card,
+        confidence={},
         chunk_template=card.chunk_template if template.chunk is None else template.chunk,
         question_template=card.question_template if template.question is None else template.question,
     )

@@ -11,10 +11,9 @@ from precog.cli.output import human_seconds, out, print_json, shown
 from precog.cli.sources import print_source
 from precog.cli.text import visible
 from precog.config import resolve
-from precog.corpus.answer import NOT_FOUND, CorpusAnswer
+from precog.corpus.answer import CorpusAnswer
 from precog.corpus.ask import Asker, AskOptions
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE
-from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
 from precog.errors import UsageError
 from precog.records import ModelChoice
@@ -139,9 +138,7 @@ def _answer(asker: Asker, question: str, how: AskOptions, as_json: bool) -> None
         return
     stream = _Stream()
     answer = asker.ask(question, how, on_text=stream)
-    if answer.abstained and stream.anything and how.speaks_freely:
-        print("\n" + NOT_FOUND, end="")  # it was said before it was known how sure the model is
-    elif not stream.anything:
+    if not stream.anything:
         print(visible(answer.text), end="")
     print(flush=True)
     _print_rest(asker, how, answer)
@@ -183,9 +180,8 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
         out.print(f"[dim]{answer.plan.way}: {shown(answer.plan.reason)}[/]")
     times = answer.timings
     parts = [f"{name} {human_seconds(value)}" for name, value in _breakdown(answer) if value]
-    out.print(
-        f"[dim]confidence {_confidence(asker, how, answer)}, {answer.tokens_processed} tokens read by the model[/]"
-    )
+    sure = _confidence(asker, how, answer)
+    out.print(f"[dim]{sure}{answer.tokens_processed} tokens read by the model[/]")
     out.print(f"[dim]{' + '.join(parts)} = first token after {human_seconds(times.ttft)}[/]")
     startup = f", start-up {human_seconds(times.startup)}" if times.startup else ""
     out.print(f"[dim]total {human_seconds(times.total)}{startup}[/]")
@@ -202,13 +198,13 @@ def _use(asker: Asker, answer: CorpusAnswer, is_used: bool, is_stored: bool) -> 
 
 
 def _confidence(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> str:
-    """With a third decimal and the threshold where it decided."""
+    """With a third decimal and the threshold where it decided; nothing of a free answer, which has none."""
+    if answer.confidence is None:
+        return ""
     if not answer.abstained:
-        return f"{answer.confidence:.2f}"
-    threshold = how.min_confidence
-    if threshold is None:
-        threshold = GroundedSettings.from_card(asker.backbone.card.decoding).min_confidence
-    return f"{answer.confidence:.3f}, below {threshold:.3f}"
+        return f"confidence {answer.confidence:.2f}, "
+    threshold = asker.confidence.threshold if how.min_confidence is None else how.min_confidence
+    return f"confidence {answer.confidence:.3f}, below {threshold:.3f}, "
 
 
 def _breakdown(answer: CorpusAnswer) -> list[tuple[str, float]]:

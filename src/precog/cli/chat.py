@@ -123,7 +123,7 @@ def _show(utterance: str, reply: Reply) -> None:
     out.print(shown(reply.text))
     if reply.text == NOTED or (reply.abstained and reply.remembered is not None):
         return
-    for entry in reply.evidence:
+    for entry in reply.cited:
         if entry.memory is not None:
             info = entry.memory.deposit.info
             when = "" if info.time is None else info.time.isoformat()
@@ -134,7 +134,8 @@ def _show(utterance: str, reply: Reply) -> None:
             place, text = entry.corpus.chunk.source, entry.corpus.chunk.info.text
         used = f", weight {entry.weight:.2f}" if entry.weight else ""
         out.print(f"  [dim]{entry.score:.2f}{used}  {shown(place)}:[/] {shown(' '.join(text.split())[:100])}")
-    parts = [f"confidence {reply.confidence:.2f}", f"{reply.tokens_processed} tokens read by the model"]
+    parts = [] if reply.confidence is None else [f"confidence {reply.confidence:.2f}"]
+    parts.append(f"{reply.tokens_processed} tokens read by the model")
     if reply.evidence:
         parts.append(f"first token after {human_seconds(reply.timings.ttft)}")
     out.print(f"[dim]{', '.join(parts)}[/]")

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from precog.backbones.registry import load_backbone
 from precog.cli import options
+from precog.cli.eval_abstain import abstain
 from precog.cli.eval_bytes import bytes_
 from precog.cli.eval_clusters import clusters
 from precog.cli.eval_codecs import codecs
@@ -136,6 +137,7 @@ def squad(
     return 0
 
 
+app.command()(abstain)
 app.command()(clusters)
 app.command()(codecs)
 app.command()(locomo)

@@ -127,11 +127,13 @@ class CorpusAnswer:
     Attributes:
         text: the answer, or that there is none.
         sources: what was retrieved, best first; empty where nothing is cited.
+        looked_at: what was retrieved, best first, where the answer is withheld: none of it is a source of anything.
         citation: where a grounded answer stands; None for a free one.
         model: name of the model.
         mode: where its state came from.
         mixture: how the context was made.
-        confidence: the model's own, between 0 and 1.
+        confidence: probability that the answer is right, where the model's card has what makes one of its scores, else
+            P(answer) / (P(answer) + P(no answer)); None for a free answer.
         abstained: whether the confidence was too low to answer, or nothing was retrieved.
         tokens_processed: tokens the model read for this answer.
         mask_bytes: bytes that grounding touched.
@@ -144,9 +146,10 @@ class CorpusAnswer:
     model: str
     mode: Mode
     sources: list[Found] = field(default_factory=list)
+    looked_at: list[Found] = field(default_factory=list)
     citation: Citation | None = None
     mixture: Mixture = field(default_factory=Mixture)
-    confidence: float = 0.0
+    confidence: float | None = None
     abstained: bool = False
     tokens_processed: int = 0
     mask_bytes: int = 0
@@ -166,8 +169,9 @@ class CorpusAnswer:
             "model": self.model,
             "mode": self.mode,
             "composition": self.mixture.to_json(),
-            "confidence": round(self.confidence, 6),
+            "confidence": None if self.confidence is None else round(self.confidence, 6),
             "abstained": self.abstained,
+            "looked_at": [found.to_json() for found in self.looked_at],
             "tokens_processed": self.tokens_processed,
             "mask": {"bytes": self.mask_bytes, "sec": round(self.mask_sec, 6)},
             "plan": None if self.plan is None else self.plan.to_json(),

@@ -4,7 +4,6 @@ Nothing of the documents is read by the model: it continues from what it remembe
 it say only what stands in the retrieved chunk (its stored token ids and suffix array).
 """
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from precog.corpus.context import Planner, Text, injected, longest_of
 from precog.corpus.model import open_model, state_reader
 from precog.corpus.search import Found, Searcher, SearchResult
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
+from precog.engine.confidence import Confidence
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_none
 from precog.engine.sampling import Sampling
@@ -55,7 +55,8 @@ class AskOptions:
         compose_renorm: ``layer`` scales each layer of a composed state to the mean norm of its members (ERRATA 15).
         layers: subset of the stored layers to inject; None for all.
         free: let the model say what it likes, not only what stands in the chunks.
-        min_confidence: below it the answer is that there is none; None for the model's own threshold.
+        min_confidence: below it the answer is that there is none; None for the model's own threshold. Only of grounded
+            answers: a free one has no confidence.
         always_answer: answer whatever the confidence.
         sampling: how free tokens are chosen.
         max_tokens: most tokens of an answer; None for the model's or the engine's own.
@@ -86,6 +87,8 @@ class AskOptions:
             raise UsageError("--max-tokens is out of range", given=self.max_tokens, expected="at least 1")
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
             raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
+        if self.min_confidence is not None and self.speaks_freely:
+            raise UsageError("a free answer has no confidence", hint="leave --min-confidence away, or --free")
         if not self.speaks_freely and self.sampling != Sampling():
             hint = "add --free, or leave --temperature, --top-p, --sample-top-k and --seed away"
             raise UsageError("a grounded answer is searched, not sampled", hint=hint)
@@ -102,6 +105,7 @@ class Asker:
     Attributes:
         backbone: the model.
         searcher: the corpus; None where only the model is asked.
+        confidence: how sure the model's answers are.
     """
 
     def __init__(
@@ -135,6 +139,7 @@ class Asker:
         if corpus is None:
             self.backbone: Backbone = choice.load("once")
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
+            self.confidence = Confidence.of_model(self.backbone.card)
         else:
             self.searcher = Searcher(corpus, encoder=encoder, retrieval=retrieval)
             try:
@@ -143,6 +148,7 @@ class Asker:
                     self.searcher.store, self.searcher.settings, self.backbone, named=choice.name
                 )
                 self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
+                self.confidence = Confidence.of_model(self.backbone.card)
             except BaseException:
                 self.searcher.close()
                 raise
@@ -192,7 +198,6 @@ class Asker:
             text,
             self.backbone.card.name,
             "none",
-            confidence=_free_confidence(answer),
             tokens_processed=answer.tokens_processed,
             timings=timings,
         )
@@ -288,10 +293,7 @@ class Asker:
         on_text: OnText | None,
     ) -> CorpusAnswer:
         grounded = answer.grounded
-        confidence = _free_confidence(answer) if grounded is None else grounded.confidence
-        threshold = options.min_confidence
-        if threshold is None:
-            threshold = 0.0 if grounded is None else self._grounded_settings(options).min_confidence
+        confidence = self.confidence.of(answer)
         done = CorpusAnswer(
             NOT_FOUND,
             self.backbone.card.name,
@@ -303,10 +305,11 @@ class Asker:
             mask_sec=0.0 if grounded is None else grounded.mask_sec,
             timings=decoding_times(answer, timings),
         )
-        if confidence < threshold and not options.always_answer:
-            if on_text is not None and grounded is not None:
+        if not options.always_answer and self.confidence.withholds(confidence, options.min_confidence):
+            if on_text is not None:
                 on_text(NOT_FOUND)
-            return replace(done, abstained=True)
+            cites_nothing = replace(mixture, weights=())
+            return replace(done, abstained=True, mixture=cites_nothing, looked_at=result.found)
         text, citation = self._text_of(answer, members)
         if on_text is not None and grounded is not None:
             on_text(text)
@@ -340,7 +343,9 @@ class Asker:
         if self.searcher.store.size().num_chunks == 0:
             hint = "precog index PATH… --corpus DIR"
             raise CorpusError("there is nothing in this corpus yet", given=self.searcher.store.path, hint=hint)
-        return CorpusAnswer(NOT_FOUND, self.backbone.card.name, "inject", abstained=True, timings=timings)
+        return CorpusAnswer(
+            NOT_FOUND, self.backbone.card.name, "inject", confidence=0.0, abstained=True, timings=timings
+        )
 
     def _grounded_settings(self, options: AskOptions) -> GroundedSettings:
         if options.max_tokens is None:
@@ -358,8 +363,3 @@ def _free_settings(options: AskOptions) -> FreeSettings:
     if options.max_tokens is None:
         return FreeSettings(sampling=options.sampling)
     return FreeSettings(max_tokens=options.max_tokens, sampling=options.sampling)
-
-
-def _free_confidence(answer: Answer) -> float:
-    """The geometric mean of the tokens' probabilities."""
-    return math.exp(answer.log_probability / len(answer.token_ids)) if answer.token_ids else 0.0

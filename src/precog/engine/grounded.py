@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -99,6 +99,7 @@ class Grounded:
     Attributes:
         spans: finished candidates, best first; at least one.
         no_answer_log_probability: log p(end) before any token: the model's own "it is not in here".
+        free_entropy: of the first token over the whole vocabulary, nats: how open it is to the model what to say.
         tokens_processed: tokens the model read, question and all branches.
         mask_bytes: bytes of token ids and suffix array the mask touched.
         mask_sec: seconds the mask took.
@@ -108,6 +109,7 @@ class Grounded:
 
     spans: tuple[Span, ...]
     no_answer_log_probability: float
+    free_entropy: float
     tokens_processed: int
     mask_bytes: int
     mask_sec: float
@@ -121,7 +123,7 @@ class Grounded:
 
     @property
     def confidence(self) -> float:
-        """P(answer) / (P(answer) + P(no answer)), between 0 and 1."""
+        """P(answer) / (P(answer) + P(no answer)), between 0 and 1: of the passage, no probability of being right."""
         margin = self.best.log_probability - self.no_answer_log_probability
         return float(1 / (1 + np.exp(np.clip(-margin, -700, 700))))
 
@@ -204,6 +206,7 @@ def search(
     finished: list[Span] = []
     mask = Mask(sources, backbone.tokenizer, whole_words=settings.whole_words)
     branches = [_Branch((), mask.beginnings(), 0.0, 0.0)]
+    free_entropy = entropy(torch.log_softmax(backbone.logits(hidden[0]).double(), 0))
     no_answer, first_token_sec = 0.0, 0.0
     for depth in range(settings.max_span_tokens + 1):
         final = depth == settings.max_span_tokens
@@ -237,12 +240,18 @@ def search(
     return Grounded(
         spans=tuple(sorted(finished, key=lambda span: -span.score)),
         no_answer_log_probability=no_answer,
+        free_entropy=free_entropy,
         tokens_processed=tokens_processed,
         mask_bytes=mask.num_bytes,
         mask_sec=mask.seconds,
         first_token_sec=first_token_sec,
         total_sec=time.perf_counter() - started,
     )
+
+
+def entropy(log_probabilities: Float64[Tensor, " V"]) -> float:
+    """Of a distribution, nats."""
+    return float(torch.special.entr(log_probabilities.exp()).sum())
 
 
 def _span(mask: Mask, branch: _Branch, choice: _Choice) -> Span:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from precog.backbones.protocol import Backbone
 from precog.engine.decode import DecodedToken, sentence_ended
-from precog.engine.grounded import Grounded, GroundedSettings, Span
+from precog.engine.grounded import Grounded, GroundedSettings, Span, entropy
 from precog.engine.mask import Mask, Place, Source
 from precog.engine.sampling import Sampling, choose
 from precog.errors import InputError, StateError, UsageError
@@ -154,6 +154,8 @@ def ground_mixture(
     begin = mask.beginnings()
     stands = tuple(begin if owner is None else begin[owner : owner + 1] for owner in owned)
     branches = [_Branch((), stands, tuple(range(len(batch))), initial, initial)]
+    each = torch.log_softmax(backbone.logits(hidden[: len(states)]).double(), 1)
+    free_entropy = entropy(torch.logsumexp(initial[:, None] + each, 0))
     finished: list[Span] = []
     no_answer, first_token_sec = 0.0, 0.0
     for depth in range(settings.max_span_tokens + 1):
@@ -192,6 +194,7 @@ def ground_mixture(
     return Grounded(
         spans=tuple(sorted(finished, key=lambda span: -span.score)),
         no_answer_log_probability=no_answer,
+        free_entropy=free_entropy,
         tokens_processed=processed,
         mask_bytes=mask.num_bytes,
         mask_sec=mask.seconds,

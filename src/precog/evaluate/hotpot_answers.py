@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from precog.backbones.protocol import Backbone
 from precog.engine.composed import Composed, Composing, answer_composed, rules_of
+from precog.engine.confidence import Confidence
 from precog.engine.grounded import GroundedSettings
 from precog.engine.mask import Source
 from precog.engine.modes import FreeSettings
@@ -113,4 +114,6 @@ def _said(backbone: Backbone, members: Sequence[Member], made: Composed) -> Said
     member = members[best.member]
     spans = member.offsets[best.start : best.start + best.length]
     text = member.text[spans[0][0] : spans[-1][1]].strip()
-    return Said(text, answer.grounded.confidence, answer.tokens_processed, seconds)
+    confidence = Confidence.of_model(backbone.card).of(answer)
+    assert confidence is not None
+    return Said(text, confidence, answer.tokens_processed, seconds)

@@ -14,13 +14,14 @@ import random
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder
+from precog.engine.confidence import Confidence
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
 from precog.errors import InputError
@@ -134,7 +135,7 @@ def answers_of(
             said[f"in_context_{kind}"] = reader.in_context(question.question, turn, source)
         asked.append(Asked(question, turn, best.utterance.reference in question.evidence, said))
         on_question(done)
-    return _report(asked, backbone, settings), asked
+    return _report(asked, backbone), asked
 
 
 def _first(conversation: Conversation, rows: Sequence[int]) -> int:
@@ -148,16 +149,13 @@ def _first(conversation: Conversation, rows: Sequence[int]) -> int:
     return answers_first(rows[:DEPTH], lambda row: chunks[row].utterance.text, reply)[0]
 
 
-def _report(
-    asked: Sequence[Asked], backbone: Backbone, settings: Mapping[str, GroundedSettings | FreeSettings]
-) -> dict[str, object]:
+def _report(asked: Sequence[Asked], backbone: Backbone) -> dict[str, object]:
     modes: dict[str, object] = {}
+    least = Confidence.of_model(backbone.card).threshold
     for mode in MODES:
         scores = [locomo_f1(one.said[mode].text, one.question) for one in asked]
         found = [score for score, one in zip(scores, asked, strict=True) if one.is_evidence]
         whole = bootstrap(scores)
-        own_settings = settings[mode.rpartition("_")[2]]
-        least = own_settings.min_confidence if isinstance(own_settings, GroundedSettings) else 0.0
         withheld = [one.said[mode].confidence < least for one in asked]  # of a free answer NaN, which is below nothing
         spoken = [0.0 if is_withheld else score for score, is_withheld in zip(scores, withheld, strict=True)]
         context = [0 if mode.startswith("inject") else 1 + len(backbone.tokenizer.encode(one.turn)) for one in asked]

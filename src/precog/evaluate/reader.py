@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from precog.backbones.protocol import Backbone
-from precog.engine.grounded import GroundedSettings
+from precog.engine.confidence import Confidence
+from precog.engine.grounded import GroundedSettings, Span
 from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.templates import question_segment
@@ -28,7 +29,7 @@ class Said:
 
     Attributes:
         text: as scored.
-        confidence: the model's own, for a grounded answer; NaN for a free one.
+        confidence: as users are told it, for a grounded answer; NaN for a free one.
         tokens_processed: tokens the model read for it.
         latency_sec: from the question to the whole answer.
     """
@@ -72,6 +73,7 @@ class ParagraphReader:
         self._once = backbone if once is None else once
         self.codec = codec
         self._codec = codec_named(codec)
+        self._confidence = Confidence.of_model(backbone.card)
         self._ids: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
         self._stored: dict[str, tuple[bytes, int, str]] = {}
 
@@ -171,12 +173,16 @@ class ParagraphReader:
     def _said(self, answer: Answer, paragraphs: Sequence[str], sources: Sequence[Source]) -> Said:
         found = answer.grounded
         if found is None:
-            text, confidence = self.backbone.tokenizer.decode(list(answer.token_ids)).strip(), float("nan")
+            text = self.backbone.tokenizer.decode(list(answer.token_ids)).strip()
         else:
-            best = found.best
-            paragraph = paragraphs[best.member]
-            every = self._tokens(paragraph)[1]
-            start = len(every) - len(sources[best.member].token_ids) + best.start
-            spans = every[start : start + best.length]
-            text, confidence = paragraph[spans[0][0] : spans[-1][1]].strip(), found.confidence
-        return Said(text, confidence, answer.tokens_processed, answer.total_sec)
+            text = self.span_text(found.best, paragraphs[found.best.member], sources[found.best.member])
+        confidence = self._confidence.of(answer)
+        said = float("nan") if confidence is None else confidence
+        return Said(text, said, answer.tokens_processed, answer.total_sec)
+
+    def span_text(self, span: Span, paragraph: str, source: Source) -> str:
+        """The characters of a span of a paragraph's last tokens."""
+        every = self._tokens(paragraph)[1]
+        start = len(every) - len(source.token_ids) + span.start
+        characters = every[start : start + span.length]
+        return paragraph[characters[0][0] : characters[-1][1]].strip()

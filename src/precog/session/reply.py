@@ -88,11 +88,11 @@ class Reply:
 
     Attributes:
         text: what is said.
-        evidence: the best first, memory and corpus together.
+        evidence: what was found, the best first, memory and corpus together; cited unless it abstained.
         rule: of composition; "none" where there was no context.
         exact: whether it is exact.
         baseline: weight of the semantic state.
-        confidence: of the answer.
+        confidence: of the answer, as for `CorpusAnswer`; None for a free one, or where nothing was to be answered.
         abstained: whether it says that there is no answer.
         remembered: id of the deposit that the utterance became; None when it was not remembered.
         tokens_processed: that the model read and wrote.
@@ -106,7 +106,7 @@ class Reply:
     rule: str
     exact: bool
     baseline: float
-    confidence: float
+    confidence: float | None
     abstained: bool
     remembered: int | None
     tokens_processed: int
@@ -114,12 +114,18 @@ class Reply:
     damage: Damage = SOUND
     refined: bool = False
 
+    @property
+    def cited(self) -> tuple[SessionEvidence, ...]:
+        """What the answer stands on: nothing where there is none."""
+        return () if self.abstained else self.evidence
+
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
-        members = [entry.member() for entry in self.evidence if entry.weight]
+        members = [entry.member() for entry in self.cited if entry.weight]
         return {
             "text": self.text,
-            "evidence": [entry.to_json() for entry in self.evidence],
+            "evidence": [entry.to_json() for entry in self.cited],
+            "looked_at": [entry.to_json() for entry in self.evidence] if self.abstained else [],
             "composition": {
                 "rule": self.rule,
                 "exact": self.exact,

@@ -6,7 +6,6 @@ the context, weighed by the softmax over their cosines; the semantic state of th
 """
 
 import datetime
-import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from precog.corpus.model import state_reader
 from precog.corpus.search import Found, Searcher
 from precog.encoders import Encoder
 from precog.engine import Composing, FreeSettings, GroundedSettings, Source, answer_composed
-from precog.engine.modes import Answer
+from precog.engine.confidence import Confidence
 from precog.engine.templates import question_segment
 from precog.errors import EncoderError, UsageError
 from precog.memory.consolidate import semantic_state
@@ -53,7 +52,7 @@ class SessionOptions:
         inject: of the best of them whose states are the context.
         composing: rule, temperature and the share of the semantic state.
         free: let the model say what it likes.
-        min_confidence: below it there is no answer; None for the model's own.
+        min_confidence: below it there is no answer; None for the model's own. A free answer has no confidence.
         always_answer: answer whatever the confidence.
         remember: which utterances are deposited: ``statements`` (all but questions, which would come back as evidence
             for themselves, and words such as "thanks"), ``all`` or ``nothing``.
@@ -76,6 +75,8 @@ class SessionOptions:
             raise UsageError("--inject is out of range", given=self.inject, expected=f"1 to --top-k {self.top_k}")
         if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
             raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
+        if self.min_confidence is not None and self.free:
+            raise UsageError("a free answer has no confidence", hint="leave --min-confidence away, or --free")
         if self.remember not in REMEMBER:
             raise UsageError("--remember: no such choice", given=self.remember, expected=", ".join(REMEMBER))
 
@@ -136,6 +137,7 @@ class Session:
         try:
             self.backbone, self._encoder = self.memory.backbone, self.memory.encoder
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
+            self._confidence = Confidence.of_model(self.backbone.card)
             self._semantic: State | None = None
             self._semantic_generation = -1
             self.start: Start | None = None
@@ -221,7 +223,7 @@ class Session:
                 reply = self._answer(utterance, found, timings)
             else:
                 said = REMEMBERED if self.options.is_remembered(utterance) else NOTED
-                reply = Reply(said, tuple(found), "none", False, 0.0, 0.0, True, None, 0, timings)
+                reply = Reply(said, tuple(found), "none", False, 0.0, None, True, None, 0, timings)
             remembered = None
             if self.options.is_remembered(utterance):
                 at = at or datetime.datetime.now().astimezone()
@@ -307,11 +309,9 @@ class Session:
         )
         answer = composed.answer
         refined = any(is_refined for _, _, is_refined in loaded)
-        confidence = _confidence(answer)
-        threshold = self.options.min_confidence
-        if threshold is None:
-            threshold = 0.0 if self.options.free else self._grounded.min_confidence
-        abstained = confidence < threshold and not self.options.always_answer
+        confidence = self._confidence.of(answer)
+        is_withheld = self._confidence.withholds(confidence, self.options.min_confidence)
+        abstained = is_withheld and not self.options.always_answer
         weighed = [replace(entry, weight=weight) for entry, weight in zip(members, composed.weights, strict=True)]
         return Reply(
             NOTHING if abstained else self.backbone.tokenizer.decode(answer.token_ids).strip(),
@@ -363,9 +363,3 @@ def _opened(corpus: Path, encoder: Encoder) -> Searcher:
             expected=error.expected,
             hint="precog reindex --encoder … the corpus, or precog memory reindex --encoder … the memory",
         ) from error
-
-
-def _confidence(answer: Answer) -> float:
-    if answer.grounded is not None:
-        return answer.grounded.confidence
-    return math.exp(answer.log_probability / len(answer.token_ids)) if answer.token_ids else 0.0

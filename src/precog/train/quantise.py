@@ -164,7 +164,9 @@ def quantise(
     quantisation = {"matrices": matrices, "embedding": embedding}
     work = _Work(config, card, stored, quantisation)
     work.run(calibration, on_block)
-    return Quantised(config, replace(card, quantisation=quantisation), work.done, work.kinds())
+    # rounded weights score otherwise: what was fitted to the source's scores is not theirs
+    card = replace(card, quantisation=quantisation, confidence={})
+    return Quantised(config, card, work.done, work.kinds())
 
 
 class _Work:

@@ -223,6 +223,7 @@ def apply_adapter(folder: Path, base: TennsModel, base_card: ModelCard) -> tuple
         name=card.name,
         weights_sha256=sha256(json.dumps(parts).encode()).hexdigest(),
         decoding=card.decoding,
+        confidence={},  # was fitted to the base's scores
         notes=card.notes,
     )
     return base, adapted

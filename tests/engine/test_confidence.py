@@ -1,0 +1,113 @@
+"""A probability of being right is made of the search's evidence by coefficients that a card holds."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.engine import GroundedSettings, Source, answer_inject, answer_none, ground
+from precog.engine.confidence import Calibration, Confidence
+from precog.engine.evidence import FEATURES, Evidence
+from precog.engine.grounded import entropy
+from precog.engine.mixture import ground_mixture
+from precog.errors import ModelError
+from precog.text.tokenizer import load_mistral_tokenizer
+
+QUESTION = [1, 500, 600, 700]
+CARD = {"bias": 0.5, "weights": {"no_answer": -0.25, "free_entropy": 0.5}, "threshold": 0.6, "fitted": {"questions": 3}}
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=3)
+
+
+@pytest.fixture(scope="module")
+def read(backbone):
+    ids = backbone.tokenizer.encode("The mill at Gorse was built in 1850 by Anna Miller and burnt in 1901.")
+    return backbone.encode_chunks([ids])[0], Source.of(ids)
+
+
+def test_evidence_is_what_the_search_and_the_vocabulary_say(backbone, read):
+    state, source = read
+    found = ground(backbone, state, QUESTION, [source])
+    evidence = Evidence.of(found)
+    assert evidence.log_probability == found.best.log_probability
+    assert evidence.no_answer == found.no_answer_log_probability
+    free = torch.log_softmax(backbone.prefill_logits(QUESTION, state)[1][-1].double(), 0)
+    assert evidence.free_entropy == pytest.approx(float(-(free.exp() * free).sum()), abs=1e-4)
+    assert tuple(evidence.values()) == FEATURES
+    contrasted = ground(backbone, state, QUESTION, [source], GroundedSettings(contrast=1.0))
+    assert contrasted.free_entropy == pytest.approx(evidence.free_entropy, abs=1e-4)
+
+
+def test_what_is_impossible_does_not_outweigh_the_rest(backbone, read):
+    state, source = read
+    found = dataclasses.replace(ground(backbone, state, QUESTION, [source]), no_answer_log_probability=-math.inf)
+    assert Evidence.of(found).no_answer == -30.0
+
+
+def test_a_mixture_of_one_state_twice_has_the_evidence_of_one(backbone, read):
+    state, source = read
+    one = Evidence.of(ground(backbone, state, QUESTION, [source]))
+    two = Evidence.of(ground_mixture(backbone, [state, state], [0.3, 0.7], QUESTION, [source, source]))
+    assert two.values() == pytest.approx(one.values(), abs=1e-4)
+
+
+def test_the_entropy_of_a_known_distribution():
+    known = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64)
+    assert entropy(known.log()) == pytest.approx(1.5 * math.log(2))
+
+
+def test_a_card_with_coefficients_makes_a_probability_of_evidence(backbone, read):
+    state, source = read
+    answer = answer_inject(backbone, state, QUESTION, sources=[source])
+    assert answer.grounded is not None
+    evidence = Evidence.of(answer.grounded)
+    own = Confidence.of_model(dataclasses.replace(backbone.card, confidence=CARD))
+    odds = 0.5 - 0.25 * evidence.no_answer + 0.5 * evidence.free_entropy
+    said = own.of(answer)
+    assert said == pytest.approx(1 / (1 + math.exp(-odds)))
+    assert own.threshold == 0.6
+    assert own.withholds(said, 1.0)
+    assert not own.withholds(said, 0.0)
+    assert own.withholds(0.59)
+    assert not own.withholds(0.6)
+    assert Calibration.from_json(CARD).to_json() == CARD
+
+
+def test_a_card_without_says_what_it_always_said(backbone, read):
+    state, source = read
+    answer = answer_inject(backbone, state, QUESTION, sources=[source])
+    plain = Confidence.of_model(dataclasses.replace(backbone.card, decoding={"min_confidence": 0.3}))
+    assert answer.grounded is not None
+    assert plain.of(answer) == answer.grounded.confidence
+    assert plain.threshold == 0.3
+
+
+def test_a_free_answer_has_no_confidence_and_is_never_withheld(backbone):
+    plain = Confidence.of_model(backbone.card)
+    said = plain.of(answer_none(backbone, QUESTION))
+    assert said is None
+    assert not plain.withholds(said, 1.0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"bias": "0"},
+        {"bias": True},
+        {"bias": float("nan")},
+        {"weights": {"no_such": 1.0}},
+        {"weights": {"no_answer": None}},
+        {"weights": [1.0]},
+        {"threshold": 1.5},
+        {"fitted": "yesterday"},
+        {"more": 1},
+    ],
+)
+def test_coefficients_that_are_none_are_refused(backbone, changed):
+    with pytest.raises(ModelError, match=r"precog\.json: confidence"):
+        Confidence.of_model(dataclasses.replace(backbone.card, confidence={**CARD, **changed}))
