@@ -170,7 +170,9 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
         cited = answer.citation is not None and answer.citation.source == number
         span = answer.citation.span if cited and answer.citation is not None else None
         use = _use(asker, answer, number < num_used, found.chunk.is_stored)
-        print_source(number + 1, found, span, use=use + (", refined" if answer.mixture.was_refined(number) else ""))
+        use += ", refined" if answer.mixture.was_refined(number) else ""
+        use += ", focused on one sentence" if answer.mixture.focus_of(number) else ""
+        print_source(number + 1, found, span, use=use)
     mixture = answer.mixture
     if len(mixture.weights) > 1:
         weights = ", ".join(f"{weight:.2f}" for weight in mixture.weights)

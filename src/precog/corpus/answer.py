@@ -98,12 +98,15 @@ class Mixture:
         exact: whether the model is in a state that reading some text leaves, or, for ``mix``, whether every member is.
         weights: of the first so many sources.
         refined: which of these were refined states: trained on after they were read, and so no longer exact.
+        focus: characters of the document that each state is focused on, the mean of the chunk's and that of a part of
+            it; None where a chunk came as it was read.
     """
 
     rule: str = "none"
     exact: bool = True
     weights: tuple[float, ...] = ()
     refined: tuple[bool, ...] = ()
+    focus: tuple[tuple[int, int] | None, ...] = ()
 
     @property
     def is_refined(self) -> bool:
@@ -113,6 +116,10 @@ class Mixture:
     def was_refined(self, source: int) -> bool:
         """Whether a source came as a refined state."""
         return source < len(self.refined) and self.refined[source]
+
+    def focus_of(self, source: int) -> tuple[int, int] | None:
+        """What a source was focused on."""
+        return self.focus[source] if source < len(self.focus) else None
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -162,7 +169,7 @@ class CorpusAnswer:
         return {
             "text": self.text,
             "sources": [
-                {**found.to_json(), "refined": self.mixture.was_refined(number)}
+                {**found.to_json(), "refined": self.mixture.was_refined(number), "focus": _pair(self.mixture, number)}
                 for number, found in enumerate(self.sources)
             ],
             "citation": None if self.citation is None else self.citation.to_json(),
@@ -177,6 +184,11 @@ class CorpusAnswer:
             "plan": None if self.plan is None else self.plan.to_json(),
             "timings_sec": self.timings.to_json(),
         }
+
+
+def _pair(mixture: Mixture, source: int) -> list[int] | None:
+    focus = mixture.focus_of(source)
+    return None if focus is None else list(focus)
 
 
 def characters_of(chunk: Chunk, start: int, end: int) -> tuple[int, int] | None:

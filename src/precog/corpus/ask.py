@@ -23,6 +23,7 @@ from precog.corpus.answer import (
 )
 from precog.corpus.context import Planner, Text, injected, longest_of
 from precog.corpus.model import open_model, state_reader
+from precog.corpus.parts import nearest_part
 from precog.corpus.search import Found, Searcher, SearchResult
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.confidence import Confidence
@@ -34,6 +35,7 @@ from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
 from precog.plan import Plan
 from precog.records import ModelChoice
+from precog.store import Part
 from precog.text.question import check_question
 from precog.text.tokenizer import StreamDecoder
 
@@ -211,14 +213,19 @@ class Asker:
             return self._nothing_retrieved(options, timings)
         members = result.found[: options.inject]
         store = self.searcher.store
-        texts = [Text(found, store, self._states, self.backbone) for found in members]
+        looking = time.perf_counter()
+        texts = [
+            Text(found, store, self._states, self.backbone, self._part_of(found, question, result, options))
+            for found in members
+        ]
+        timings = replace(timings, search=timings.search + time.perf_counter() - looking)
         plan = self._plan(texts, options)
         rule = "replay" if plan.way == "resume" else options.compose
         begun = time.perf_counter()
         loaded = injected(texts, plan.way, rule)
         store.prefetch([text.found.chunk.id for text in loaded[1:]])
         for text in loaded:
-            text.record  # noqa: B018  # read and checked here, so that its time is told apart
+            text.record, text.part_record  # noqa: B018  # read and checked here, so that their time is told apart
         timings = replace(timings, load=time.perf_counter() - begun)
         settings = _free_settings(options) if options.free else self._grounded_settings(options)
         # a grounded answer is shown when it is known whether it is confident enough; a free one streams
@@ -258,14 +265,23 @@ class Asker:
             )
             refined = tuple(text in loaded and text.record.refined for text in texts)
             whole = (subset is None or subset.is_all) and self._states.keeps_states
-            exact = composed.exact and whole and not any(refined)
-            mixture = Mixture(rule, exact, composed.weights, refined)
+            exact = composed.exact and whole and not any(refined) and not any(text.part for text in texts)
+            mixture = Mixture(rule, exact, composed.weights, refined, tuple(text.focus for text in texts))
             timings = replace(timings, inject=opened_sec + composed.compose_sec)
             again = [longest_of(texts)] if rule == "replay" else texts
-            reread = sum(len(text.token_ids) for text in again if not text.is_stored)
+            reread = sum(text.reread_tokens for text in again)
             answer = replace(composed.answer, tokens_processed=composed.answer.tokens_processed + reread)
         done = self._finish(answer, result, members, mixture, options, timings, on_text)
         return replace(done, plan=plan)
+
+    def _part_of(self, found: Found, question: str, result: SearchResult, options: AskOptions) -> Part | None:
+        """The part of a chunk that its state is focused on; none where texts are read, or nothing was studied."""
+        assert self.searcher is not None
+        if options.mode in ("in-context", "resume") or options.compose == "replay":
+            return None
+        if not self.searcher.settings.is_studied:
+            return None
+        return nearest_part(self.searcher.store, found.chunk, question, result.key)
 
     def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
         """How the texts come into the model: as asked, or the quickest way to the same context."""
@@ -277,6 +293,8 @@ class Asker:
         if not self._states.keeps_all_layers:
             kept = self.searcher.settings.layers
             return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
+        if any(text.part is not None for text in texts):
+            return Plan("inject", "states are focused on a part of the text, which reading would not give", {})
         if self.searcher.settings.is_studied and any(text.is_refined for text in texts):
             return Plan("inject", "states are refined, which reading would not give", {})
         planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)

@@ -19,8 +19,9 @@ from precog.errors import DamagedCorpusError, DamagedStateError
 from precog.plan import Need, Plan, choose
 from precog.plan.probe import disk_speed, model_speed
 from precog.records import StateReader
+from precog.refine.focus import focused
 from precog.state import LayerSubset, State
-from precog.store import CorpusStore, Record
+from precog.store import CorpusStore, Part, Record
 
 _SAMPLES = 8  # records read to learn how fast the disk is
 
@@ -33,10 +34,14 @@ class Text:
         store: the corpus.
         states: the way from its records to states.
         backbone: the model.
+        part: of the chunk, that its state is focused on; None for none.
     """
 
-    def __init__(self, found: Found, store: CorpusStore, states: StateReader, backbone: Backbone) -> None:
+    def __init__(
+        self, found: Found, store: CorpusStore, states: StateReader, backbone: Backbone, part: Part | None = None
+    ) -> None:
         self.found = found
+        self.part = part
         self._store, self._states, self._backbone = store, states, backbone
 
     @property
@@ -52,6 +57,23 @@ class Text:
             DamagedStateError: it is not what was written.
         """
         return self._store.read_state(self.found.chunk)
+
+    @cached_property
+    def part_record(self) -> Record | None:
+        """The record of the part, checked; None where there is no part, or its state is not stored.
+
+        Raises:
+            DamagedStateError: it is not what was written.
+        """
+        return self._store.read_part(self.part) if self.part is not None and self.part.is_stored else None
+
+    @property
+    def focus(self) -> tuple[int, int] | None:
+        """Characters of the document that the state is focused on; None for none."""
+        if self.part is None:
+            return None
+        offset = self.found.chunk.info.span[0]
+        return offset + self.part.span[0], offset + self.part.span[1]
 
     @property
     def is_refined(self) -> bool:
@@ -75,11 +97,24 @@ class Text:
         return Source.of(self.token_ids)
 
     def state(self, layers: LayerSubset | None = None) -> State:
-        """Its state as its record gives it back; read again where it is not stored."""
-        if self.is_stored:
-            return self._states.state(self.record, layers)
-        [state] = self._backbone.encode_chunks([self.token_ids])
+        """Its state as its record gives it back, focused on its part; read again where one is not stored."""
+        own = self._own(self.record if self.is_stored else None, self.token_ids, layers)
+        if self.part is None:
+            return own
+        ids = self._backbone.tokenizer.encode(self.found.chunk.info.text[slice(*self.part.span)])
+        return focused(own, self._own(self.part_record, ids, layers), self._backbone.spec)
+
+    def _own(self, record: Record | None, token_ids: list[int], layers: LayerSubset | None) -> State:
+        if record is not None:
+            return self._states.state(record, layers)
+        [state] = self._backbone.encode_chunks([token_ids])
         return self._states.kept(state, layers)
+
+    @property
+    def reread_tokens(self) -> int:
+        """Tokens that have to be read again because a state gave way."""
+        missing = 0 if self.is_stored else len(self.token_ids)
+        return missing + (self.part.num_tokens if self.part is not None and not self.part.is_stored else 0)
 
 
 @dataclass(frozen=True)

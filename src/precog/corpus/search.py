@@ -52,11 +52,13 @@ class SearchResult:
         found: the chunks.
         encode_sec: making the question's key.
         search_sec: comparing it, and looking the chunks up; words are compared while the key is made.
+        key: of the question; None where words alone were compared.
     """
 
     found: list[Found]
     encode_sec: float
     search_sec: float
+    key: Float32[np.ndarray, " E"] | None = None
 
 
 class Searcher:
@@ -147,4 +149,4 @@ class Searcher:
         )
         chunks = self.store.chunks([hit.chunk_id for hit in hits])
         found = [Found(chunks[hit.chunk_id], hit) for hit in hits if hit.chunk_id in chunks]
-        return SearchResult(found, encoded - started, time.perf_counter() - encoded)
+        return SearchResult(found, encoded - started, time.perf_counter() - encoded, key)

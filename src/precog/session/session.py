@@ -20,7 +20,8 @@ from precog.corpus.answer import Timings, decoding_times
 from precog.corpus.context import Text
 from precog.corpus.corpus import settings_of
 from precog.corpus.model import state_reader
-from precog.corpus.search import Found, Searcher
+from precog.corpus.parts import nearest_part
+from precog.corpus.search import Searcher
 from precog.encoders import Encoder
 from precog.engine import Composing, FreeSettings, GroundedSettings, Source, answer_composed
 from precog.engine.confidence import Confidence
@@ -89,6 +90,23 @@ class SessionOptions:
     def is_answered(self, utterance: str) -> bool:
         """Whether an utterance wants an answer: what only tells something is remembered, and that is all."""
         return self.remember != "statements" or is_question(utterance)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A member of an answer.
+
+    Attributes:
+        state: it starts from.
+        source: what a grounded answer may be taken from.
+        as_read: whether the state is what reading the source gives.
+        is_refined: whether it was trained on after it was read.
+    """
+
+    state: State
+    source: Source
+    as_read: bool
+    is_refined: bool = False
 
 
 class Session:
@@ -220,7 +238,7 @@ class Session:
             found = self._search(utterance, key)
             timings = Timings(startup=startup_sec, encode=encoded - started, search=time.perf_counter() - encoded)
             if self.options.is_answered(utterance):
-                reply = self._answer(utterance, found, timings)
+                reply = self._answer(utterance, key, found, timings)
             else:
                 said = REMEMBERED if self.options.is_remembered(utterance) else NOTED
                 reply = Reply(said, tuple(found), "none", False, 0.0, None, True, None, 0, timings)
@@ -288,27 +306,29 @@ class Session:
         told = answers_first(found, lambda entry: entry.deposit.info.text, reply_to)
         return [SessionEvidence(entry.cosine, memory=entry) for entry in told]
 
-    def _answer(self, utterance: str, found: list[SessionEvidence], timings: Timings) -> Reply:
+    def _answer(
+        self, utterance: str, key: Float32[np.ndarray, " E"], found: list[SessionEvidence], timings: Timings
+    ) -> Reply:
         if not found:
             return Reply(NOTHING, (), "none", False, 0.0, 0.0, True, None, 0, timings)
         begun = time.perf_counter()
         members = found[: self.options.inject]
-        loaded = [self._load(entry) for entry in members]
+        loaded = [self._load(entry, utterance, key) for entry in members]
         timings = replace(timings, load=time.perf_counter() - begun)
         settings = FreeSettings() if self.options.free else self._grounded
         composed = answer_composed(
             self.backbone,
-            [state for state, _, _ in loaded],
+            [one.state for one in loaded],
             [entry.score for entry in members],
             question_segment(self.backbone, utterance),
             how=self.options.composing,
-            chunks=[source.token_ids.tolist() for _, source, _ in loaded],
+            chunks=[one.source.token_ids.tolist() for one in loaded],
             semantic_state=self._semantic,
-            sources=[] if self.options.free else self._spans(utterance, members, [source for _, source, _ in loaded]),
+            sources=[] if self.options.free else self._spans(utterance, members, [one.source for one in loaded]),
             settings=settings,
         )
         answer = composed.answer
-        refined = any(is_refined for _, _, is_refined in loaded)
+        refined = any(one.is_refined for one in loaded)
         confidence = self._confidence.of(answer)
         is_withheld = self._confidence.withholds(confidence, self.options.min_confidence)
         abstained = is_withheld and not self.options.always_answer
@@ -317,7 +337,7 @@ class Session:
             NOTHING if abstained else self.backbone.tokenizer.decode(answer.token_ids).strip(),
             (*weighed, *found[len(members) :]),
             self.options.composing.rule,
-            composed.exact and not refined and all(self._keeps_states(entry) for entry in members),
+            composed.exact and all(one.as_read for one in loaded),
             composed.baseline,
             confidence,
             abstained,
@@ -327,15 +347,20 @@ class Session:
             refined=refined,
         )
 
-    def _keeps_states(self, entry: SessionEvidence) -> bool:
-        return self.memory.keeps_states if entry.memory is not None else self._chunk_states.keeps_states
-
-    def _load(self, entry: SessionEvidence) -> tuple[State, Source, bool]:
-        """A member's state, the tokens it has read, and whether it is refined."""
+    def _load(self, entry: SessionEvidence, utterance: str, key: Float32[np.ndarray, " E"]) -> "_Loaded":
+        """A member's state, the tokens it has read, and whether it is what reading gives."""
         if entry.memory is not None:
-            return *self.memory.state(entry.memory), False
+            state, source = self.memory.state(entry.memory)
+            return _Loaded(state, source, self.memory.keeps_states)
         assert entry.corpus is not None
-        return self._chunk_state(entry.corpus)
+        assert self._searcher is not None
+        store = self._searcher.store
+        part = None
+        if self._searcher.settings.is_studied and self.options.composing.rule != "replay":
+            part = nearest_part(store, entry.corpus.chunk, utterance, key)
+        text = Text(entry.corpus, store, self._chunk_states, self.backbone, part)
+        as_read = self._chunk_states.keeps_states and part is None
+        return _Loaded(text.state(), text.source(), as_read and not text.is_refined, text.is_refined)
 
     def _spans(self, utterance: str, members: list[SessionEvidence], read: list[Source]) -> list[Source]:
         tokenizer = self.backbone.tokenizer
@@ -345,11 +370,6 @@ class Session:
             else spans_for(utterance, source, entry.memory.deposit.info.header, tokenizer)
             for entry, source in zip(members, read, strict=True)
         ]
-
-    def _chunk_state(self, found: Found) -> tuple[State, Source, bool]:
-        assert self._searcher is not None
-        text = Text(found, self._searcher.store, self._chunk_states, self.backbone)
-        return text.state(), text.source(), text.is_refined
 
 
 def _opened(corpus: Path, encoder: Encoder) -> Searcher:
