@@ -70,3 +70,20 @@ def fill(store, num_documents=4, chunks_each=3):
 
 def segment_bytes(store_path):
     return {p.name: p.read_bytes() for p in sorted(store_path.glob("*/segments/*.seg"))}
+
+
+def fill_with_parts(store):
+    """Two documents; the chunks of the first have parts, one of which says what the second document says."""
+    with store.batch() as batch:
+        document = batch.begin_document(info_of("parts.txt"))
+        for ordinal, seed in enumerate((3, 4)):
+            state_id = batch.add_state(tokens_of(seed), **parts_of(seed))
+            chunk = ChunkInfo(ordinal, None, (ordinal * 60, ordinal * 60 + 60), text_of("parts.txt", seed), "")
+            chunk_id = batch.add_chunk(document.id, chunk, state_id=state_id, keys=key_of(seed))
+            for number, own in enumerate((10 * seed, 10 * seed + 1, 8)):
+                part_id = batch.add_state(tokens_of(own), **parts_of(own))
+                span = (number * 12, number * 12 + 11)
+                batch.add_part(chunk_id, number, span, state_id=part_id, keys=key_of(own, 1 + number % 2))
+        batch.finish_document(document.id)
+    with store.batch() as batch:
+        add_document(batch, "other.txt", [8])

@@ -1,4 +1,4 @@
-"""The formats of versions 1 and 2 for ever: kept corpora, and the snippet of docs/format.md."""
+"""The formats of versions 1 to 3 for ever: kept corpora, and the snippet of docs/format.md."""
 
 import contextlib
 import re
@@ -16,6 +16,7 @@ from precog.store.migrations import SCHEMA_VERSION
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
 CHECKSUM = "6983b92c252bbbf4cfd7fd74819f86cad343c292d04466e61a389226c0c594ba"
+CHECKSUM_3 = "dfff5a7980335aad60cc294b0b21bdc931f9b96527c287f97067f292e8ea98f7"
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_corpus_of_version_1_opens(golden, write):
 
 
 def test_todays_writer_writes_the_bytes_of_version_1(golden, tmp_path):
-    assert SCHEMA_VERSION == 2, "a new version needs a golden corpus of its own beside these"
+    assert SCHEMA_VERSION == 3, "a new version needs a golden corpus of its own beside these"
     with corpora.create(tmp_path / "today") as store:
         corpora.fill(store, 3, 3)
         with store.batch() as batch:
@@ -101,3 +102,29 @@ def test_a_corpus_of_version_2_opens_with_states_that_gave_way(tmp_path, write):
         for chunk, seed in zip(chunks, seeds, strict=True):
             if chunk.is_stored:
                 np.testing.assert_array_equal(store.read_state(chunk).state, corpora.parts_of(seed)["state"])
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_corpus_of_version_3_opens_with_its_parts(tmp_path, write):
+    folder = Path(shutil.copytree(GOLDEN.parent / "v3", tmp_path / "corpus"))
+    with CorpusStore.open(folder, write=write) as store:
+        assert store.checksum() == CHECKSUM_3
+        seeds = [(30, 31, 8), (40, 41, 8), ()]
+        for chunk_id, own in zip(store.visible_chunk_ids(), seeds, strict=True):
+            for part, seed in zip(store.parts(chunk_id), own, strict=True):
+                np.testing.assert_array_equal(store.read_part(part).state, corpora.parts_of(seed)["state"])
+
+
+def test_todays_writer_writes_the_bytes_of_version_3(tmp_path):
+    with corpora.create(tmp_path / "today") as store:
+        corpora.fill_with_parts(store)
+        assert store.checksum() == CHECKSUM_3
+        assert corpora.segment_bytes(store.path) == corpora.segment_bytes(GOLDEN.parent / "v3")
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_an_older_corpus_has_no_parts(tmp_path, version):
+    folder = Path(shutil.copytree(GOLDEN.parent / version, tmp_path / "corpus"))
+    with CorpusStore.open(folder) as store:
+        assert [store.parts(chunk_id) for chunk_id in store.visible_chunk_ids()] == [[]] * store.size().num_chunks
+        assert (store.size().num_parts, list(store.complaints())) == (0, [])
