@@ -15,6 +15,7 @@ from precog.corpus import indexing as indexing_module
 from precog.corpus import reindex as reindex_module
 from precog.corpus import unit
 from precog.corpus import verify as verify_module
+from precog.corpus import writer as writer_module
 from precog.corpus.ask import Asker, AskOptions
 from precog.corpus.corpus import settings_of
 from precog.corpus.forget import forget_document
@@ -42,6 +43,7 @@ class OtherEncoder(WordEncoder):
 @pytest.fixture(autouse=True)
 def _word_keys_and_small_units(monkeypatch: pytest.MonkeyPatch, encoder: WordEncoder) -> None:
     monkeypatch.setattr(unit, "UNIT_CHUNKS", 4)
+    monkeypatch.setattr(writer_module, "readable_parts", lambda *_: iter(()))  # parts have tests of their own
     for module in (corpus_module, indexing_module, reindex_module):
         monkeypatch.setattr(module, "load_encoder", lambda spec: OtherEncoder() if spec == "other" else encoder)
 

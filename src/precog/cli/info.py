@@ -57,7 +57,8 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
     if made_with.is_studied:
         seconds = f", {made_with.study_seconds:g} s" if made_with.study_seconds else ""
-        kept += f", studied at most {counted(made_with.study_steps, 'step')}{seconds} each: {num_refined:,} refined"
+        if made_with.study_steps:
+            kept += f", studied at most {counted(made_with.study_steps, 'step')}{seconds} each: {num_refined:,} refined"
     room_tokens = layout.note.get("room_tokens")
     if room_tokens:
         kept += f"; with keys and values of attention of up to {room_tokens} tokens"
@@ -66,9 +67,10 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     if budget_bytes is not None:
         states += f"; budget {human_bytes(budget_bytes)}, {size.num_unstored:,} gave way and are read again when needed"
         states += ", not studied" if made_with.is_studied and size.num_unstored else ""
+    sentences = f", and {size.num_parts:,} of their sentences" if made_with.is_studied else ""
     lines = [
         ("documents", f"{total:,}{failed}"),
-        ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({strategy})"),
+        ("chunks", f"{size.num_chunks:,} of at most {made_with.chunk_tokens} tokens ({strategy}){sentences}"),
         ("tokens", f"{size.num_tokens:,}"),
         ("quality", made_with.quality),
         ("states", states),
