@@ -249,5 +249,5 @@ def test_parts_are_kept_for_states_that_are_studied_alone(brief_backbone, words)
     assert parts_for("study", brief_backbone, words, FP32).encoder is words
     attention = copy(brief_backbone)
     attention.spec = replace(brief_backbone.spec, averages=False)
-    with pytest.raises(UsageError, match="cannot be averaged.*--quality twice"):
+    with pytest.raises(UsageError, match=r"cannot be averaged.*--quality twice"):
         parts_for("study", attention, words, FP32)
