@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -6,13 +7,19 @@ import pytest
 from ended import Run
 from pretended_study import PretendedStudy
 
-from precog.evaluate.squad import IN_CONTEXT_ONCE, MODES
+from precog.backbones.tenns.backbone import TennsBackbone
+from precog.encoders.onnx_encoder import OnnxEncoder
+from precog.errors import UsageError
+from precog.evaluate import parts as parts_module
+from precog.evaluate.squad import IN_CONTEXT_ONCE, MODES, PART_MODES
 from precog.refine import study as study_module
 from precog.refine.study import StudySettings
+from precog.state import State
 from precog.text.tokenizer import load_mistral_tokenizer
 
-FACT = "Ada Quill built the lighthouse of Marrow in 1843."
-OTHER = "Tom Reed made the wheel of the mill of oak in 1790."
+FACTS = ("Ada Quill built the lighthouse of Marrow in 1843.", "It was lit by oil of the whale for forty years.")
+OTHERS = ("Tom Reed made the wheel of the mill of oak in 1790.", "The mill ground corn until the river fell dry.")
+FACT, OTHER = map(" ".join, (FACTS, OTHERS))
 ASKED, ANSWERED, NAMED = "Zyxquestion", "Zyxanswer", "Zyxid"
 """Words that stand in questions, answers and ids alone: whatever is studied with one of them has cheated."""
 
@@ -25,16 +32,41 @@ def studying(monkeypatch: pytest.MonkeyPatch) -> PretendedStudy:
     return pretended
 
 
-def squad_rows() -> list[dict[str, Any]]:
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """Every text that a state or a key of a passage is made of, whoever asks for it."""
+    made: dict[str, set[str]] = {"states": set(), "keys": set()}
+    tokenizer = load_mistral_tokenizer()
+    encode_chunks, encode_passages = TennsBackbone.encode_chunks, OnnxEncoder.encode_passages
+
+    def noted_chunks(self: TennsBackbone, token_ids: Sequence[Sequence[int]]) -> list[State]:
+        made["states"] |= {tokenizer.decode(list(ids)).strip() for ids in token_ids}
+        return encode_chunks(self, token_ids)
+
+    def noted_passages(self: OnnxEncoder, texts: list[str]) -> Any:
+        made["keys"] |= set(texts)
+        return encode_passages(self, texts)
+
+    def query(self: OnnxEncoder, text: str) -> Any:  # as OnnxEncoder.encode_query, past what is written down
+        [[key]] = encode_passages(self, [text])
+        return key
+
+    monkeypatch.setattr(TennsBackbone, "encode_chunks", noted_chunks)
+    monkeypatch.setattr(OnnxEncoder, "encode_passages", noted_passages)
+    monkeypatch.setattr(OnnxEncoder, "encode_query", query)
+    return made
+
+
+def squad_rows(contexts: Sequence[str] = (FACT, OTHER)) -> list[dict[str, Any]]:
     return [
         {
             "id": f"{NAMED} {number}",
             "title": "Marrow",
             "context": context,
             "question": f"Who is {ASKED} {number}?",
-            "answers": [f"{ANSWERED} {number}", "Ada Quill"],
+            "answers": [f"{ANSWERED} {number}", "Ada Quill built"],
         }
-        for number, context in enumerate((FACT, OTHER))
+        for number, context in enumerate(contexts)
     ]
 
 
@@ -85,6 +117,62 @@ def test_nothing_of_questions_and_answers_is_studied(
     assert "refined" in run(*arguments).out
 
 
+@pytest.mark.parametrize("task", ["squad", "hotpot", "nq"])
+@pytest.mark.parametrize("quality", ["fast", "study"])
+def test_nothing_of_questions_and_answers_is_made_offline(
+    run: Run, model: Path, tmp_path: Path, offline: dict[str, set[str]], task: str, quality: str
+) -> None:
+    data = files(tmp_path)[task]
+    ended = run("eval", task, "--data", data, "--model", model, "--quality", quality, "--json")
+    assert ended.status == 0, ended.err
+    parts = {part for part in (*FACTS, *OTHERS) if any(part == text.strip() for text in offline["states"])}
+    keys = {part for part in (*FACTS, *OTHERS) if part in offline["keys"]}
+    if quality == "fast":
+        assert parts == keys == set()
+    else:
+        whole = {FACTS[1], OTHERS[1]} if task == "hotpot" else {*FACTS, *OTHERS}  # titles stand in the first parts
+        assert parts == keys == whole
+    for texts in offline.values():
+        assert not [text for text in texts if "Zyx" in text]
+
+
+def test_what_parts_are_worth_is_told(run: Run, model: Path, tmp_path: Path) -> None:
+    data = files(tmp_path)["squad"]
+    modes = ",".join(("in_context", "inject_top1", *PART_MODES))
+    arguments = ("eval", "squad", "--data", data, "--model", model, "--modes", modes, "--quality", "study")
+    told = run(*arguments, "--json").json
+    fast = run(*arguments[:-4], "--json").json
+    assert list(told["modes"]) == modes.split(",")
+    assert told["bytes"] == 3 * fast["bytes"]
+    assert (told["part_hit"], fast["part_hit"]) == (0.5, None)
+    assert told["offline_sec"] > 0
+    assert all(row["mean_ttft_sec"] > 0 for row in told["modes"].values())
+    lines = run(*arguments).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line.startswith("a paragraph's states:")]
+    assert "nearest part holds an answer: 50.0 % of the questions" in lines
+
+
+@pytest.mark.parametrize("mode", PART_MODES)
+def test_modes_of_parts_are_refused_without_parts(run: Run, tmp_path: Path, mode: str) -> None:
+    ended = run("eval", "squad", "--data", files(tmp_path)["squad"], "--model", tmp_path / "none", "--modes", mode)
+    [line] = ended.err.splitlines()
+    assert (ended.status, f"--modes {mode} needs --quality study; given: --quality fast" in line) == (2, True)
+
+
+@pytest.mark.parametrize("task", ["squad", "hotpot", "nq"])
+def test_a_model_whose_states_have_no_mean_is_refused_in_one_line(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, studying: PretendedStudy, task: str
+) -> None:
+    def refuse(_backbone: object) -> None:
+        raise UsageError("this model's states cannot be averaged", hint="--quality twice")
+
+    monkeypatch.setattr(parts_module, "check_can_focus", refuse)
+    ended = run("eval", task, "--data", files(tmp_path)[task], "--model", model, "--quality", "study")
+    [line] = ended.err.splitlines()
+    assert (ended.status, "cannot be averaged; --quality twice" in line) == (2, True)
+
+
 def test_refined_states_answer_and_reading_does_not_change(
     run: Run, model: Path, tmp_path: Path, studying: PretendedStudy
 ) -> None:
@@ -102,7 +190,8 @@ def test_refined_states_answer_and_reading_does_not_change(
 
 
 def test_what_is_read_twice_is_compared_with_reading_once(run: Run, model: Path, tmp_path: Path) -> None:
-    data = files(tmp_path)["squad"]
+    data = tmp_path / "squad.json"
+    data.write_text("\n".join(map(json.dumps, squad_rows((FACTS[0], OTHERS[0])))))
     arguments = ("eval", "squad", "--data", data, "--model", model, "--json")
     twice = run(*arguments, "--quality", "twice").json
     once = run(*arguments, "--modes", f"in_context,{IN_CONTEXT_ONCE}").json

@@ -99,7 +99,7 @@ def test_the_report_marks_the_best_of_what_fits(brief_backbone, experiment):
 def _records(scores):
     """Records of the experiment where each row has these F1, question by question."""
     count = len(next(iter(scores.values())))
-    plain = {"em": 0.0, "tokens_processed": 1, "latency_sec": 0.1, "pieces": 1, "text": ""}
+    plain = {"em": 0.0, "tokens_processed": 1, "latency_sec": 0.1, "first_token_sec": 0.1, "pieces": 1, "text": ""}
     said = [{name: {**plain, "f1": f1[number]} for name, f1 in scores.items()} for number in range(count)]
     return [{"id": str(number), "said": one} for number, one in enumerate(said)]
 

@@ -24,7 +24,7 @@ from precog.cli.eval_nq import nq
 from precog.cli.eval_pareto import pareto
 from precog.cli.eval_temperature import temperature
 from precog.cli.eval_theorem import theorem
-from precog.cli.output import human_seconds, out, print_json
+from precog.cli.output import human_bytes, human_seconds, out, print_json
 from precog.cli.progress import Counting
 from precog.cli.quality import Quality, print_tally
 from precog.config import expanded, resolve
@@ -32,9 +32,11 @@ from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import FreeSettings
 from precog.engine.sampling import Sampling
 from precog.evaluate.experiment import measured
+from precog.evaluate.parts import parts_for
 from precog.evaluate.reader import ParagraphReader
-from precog.evaluate.squad import IN_CONTEXT_ONCE, MODES, Squad, SquadSettings
+from precog.evaluate.squad import IN_CONTEXT_ONCE, MODES, PART_MODES, Squad, SquadSettings
 from precog.evaluate.squad_data import read_questions, sample_questions
+from precog.state import codec_named
 from precog.writing import output_file, output_target
 
 app = typer.Typer(
@@ -63,7 +65,8 @@ def squad(
         str | None,
         typer.Option(
             metavar="M,M,…",
-            help=f"Modes to run.  \\[default: {','.join(MODES)}; with {IN_CONTEXT_ONCE} where texts are read twice]",
+            help=f"Modes to run; {' and '.join(PART_MODES)} with --quality study.  \\[default: {','.join(MODES)}; "
+            f"with {IN_CONTEXT_ONCE} where texts are read twice]",
             show_default=False,
         ),
     ] = None,
@@ -102,7 +105,8 @@ def squad(
         GroundedSettings(beam_width=beam)
     how = Quality.of(quality, encode, study_steps, study_seconds)
     usual = MODES if how.encode_mode == "once" else (MODES[0], IN_CONTEXT_ONCE, *MODES[1:])
-    chosen = SquadSettings(usual if modes is None else tuple(modes.split(",")), context, compose_temperature, seed)
+    named = usual if modes is None else tuple(modes.split(","))
+    chosen = SquadSettings(named, context, compose_temperature, seed, how.name)
     everything = read_questions(data)
     questions = sample_questions(everything, limit, seed)
     load = partial(load_backbone, settings.model, device=settings.device, threads=settings.threads)
@@ -118,9 +122,11 @@ def squad(
         decoding = GroundedSettings.from_card(
             {**backbone.card.decoding, **({} if beam is None else {"beam_width": beam})}
         )
-    reader = ParagraphReader(backbone, codec, decoding, how.study(backbone), once)
+    parts = parts_for(how.name, backbone, settings.encoder, codec_named(codec))
+    reader = ParagraphReader(backbone, codec, decoding, how.study(backbone), once, parts)
+    found_by = settings.encoder if parts is None else parts.encoder
     with Counting("questions") as bar:
-        experiment = Squad(questions, everything, reader, chosen, settings.encoder)
+        experiment = Squad(questions, everything, reader, chosen, found_by)
         records = measured(experiment, bar.show)
     report = how.told(experiment.report(records), reader.states.tally)
     if samples is not None:
@@ -153,7 +159,9 @@ app.command()(keys)
 
 
 def _print_report(report: dict[str, object]) -> None:
-    table = Table("mode", "EM", "F1", "95 %", "tokens read", "seconds", title=f"SQuAD v1.1, {report['n']} questions")
+    table = Table(
+        "mode", "EM", "F1", "95 %", "tokens read", "first", "answer", title=f"SQuAD v1.1, {report['n']} questions"
+    )
     for mode, row in cast(dict[str, dict[str, Any]], report["modes"]).items():
         low, high = row["f1_interval"]
         table.add_row(
@@ -162,11 +170,16 @@ def _print_report(report: dict[str, object]) -> None:
             f"{row['f1']:.1f}",
             f"{low:.1f} – {high:.1f}",
             f"{row['mean_tokens_processed']:.1f}",
+            human_seconds(row["mean_ttft_sec"]),
             human_seconds(row["mean_latency_sec"]),
         )
     baseline = cast(dict[str, float], report["baseline"])
-    table.add_row("rule, no model", f"{baseline['em']:.1f}", f"{baseline['f1']:.1f}", "", "", "")
+    table.add_row("rule, no model", f"{baseline['em']:.1f}", f"{baseline['f1']:.1f}", "", "", "", "")
     out.print(table)
+    made = human_seconds(cast(float, report["offline_sec"]))
+    out.print(f"a paragraph's states: {human_bytes(cast(float, report['bytes']))}, made in {made}")
+    if report["part_hit"] is not None:
+        out.print(f"nearest part holds an answer: {100 * cast(float, report['part_hit']):.1f} % of the questions")
     for mode, share in cast(dict[str, float], report["agreement"]).items():
         out.print(f"{mode}: {100 * share:.1f} % of the answers are those of in_context")
     if report["recall"]:

@@ -67,7 +67,7 @@ def hotpot(
     backbone = load_backbone(
         settings.model, encode_mode=how.encode_mode, device=settings.device, threads=settings.threads
     )
-    experiment = Hotpot(questions, backbone, chosen, settings.encoder, how.study(backbone))
+    experiment = Hotpot(questions, backbone, chosen, settings.encoder, how.study(backbone), how.name)
     report = how.told(measured(experiment), experiment.tally)
     if as_json:
         print_json(report)

@@ -63,7 +63,9 @@ def nq(
         questions = sample_questions(everything, limit, seed)
     else:
         questions = sample_per_bin(everything, backbone.tokenizer, per_bin, seed)
-    experiment = NaturalQuestions(questions, everything, backbone, chosen, settings.encoder, how.study(backbone))
+    experiment = NaturalQuestions(
+        questions, everything, backbone, chosen, settings.encoder, how.study(backbone), how.name
+    )
     report = how.told(measured(experiment), experiment.tally)
     if as_json:
         print_json(report)

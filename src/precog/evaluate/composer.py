@@ -94,7 +94,7 @@ class Member:
         token_ids: of it.
         offsets: characters of each token.
         state: decoded from the codec, with its τ.
-        refined: whether it was trained on after reading, so that reading does not give it.
+        refined: whether it was trained on, or focused, after reading, so that reading does not give it.
     """
 
     text: str

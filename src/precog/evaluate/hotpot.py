@@ -5,8 +5,9 @@ among the best k. Scores are told with and without the questions that are answer
 span, and cannot say either. Whether the paragraphs are the official ones stands beside every score.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +16,15 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder
 from precog.engine.composed import Composing, rules_of
 from precog.errors import UsageError
-from precog.evaluate.composer import BEST
+from precog.evaluate.composer import BEST, Member
 from precog.evaluate.experiment import Record
 from precog.evaluate.hotpot_answers import Rule, answer_by, default_rules, members_of, parse_rule
 from precog.evaluate.hotpot_data import HotpotQuestion
+from precog.evaluate.parts import parts_for
 from precog.evaluate.retrieving import encoder_of, ranked
 from precog.evaluate.scores import Decoding, Scored, about, decoding_of, f1_gain, scored, table_row
 from precog.evaluate.subset import ids_sha256
+from precog.refine.choice import FAST, STUDY
 from precog.refine.quality import QualityStates
 from precog.refine.study import StudySettings
 from precog.refine.tally import StudyTally
@@ -70,9 +73,10 @@ class Hotpot:
         settings: what is measured.
         encoder: of sentences, or where it is; the default one when None.
         study: how states are studied; None where they are only read.
+        quality: of the states; those of ``study`` are focused, each on the nearest part of its own paragraph.
 
     Raises:
-        UsageError: a rule is none of those that the model's states allow.
+        UsageError: a rule is none of those that the model's states allow, or they cannot be averaged to be focused.
     """
 
     name = "hotpot"
@@ -85,6 +89,7 @@ class Hotpot:
         settings: HotpotSettings | None = None,
         encoder: Encoder | str | None = None,
         study: StudySettings | None = None,
+        quality: str = FAST,
     ) -> None:
         chosen = settings or HotpotSettings()
         self.questions = questions
@@ -99,6 +104,7 @@ class Hotpot:
         self._codec = codec_named(chosen.codec)
         self._states = QualityStates(backbone, study)
         self._encoder = encoder_of(encoder)
+        self._parts = parts_for(quality, backbone, self._encoder, self._codec, max(self.top_k))
         grounded = decoding_of(backbone)
         self._decodings: dict[str, Decoding] = {"grounded": grounded}
         if chosen.free:
@@ -106,6 +112,7 @@ class Hotpot:
         self.settings = {
             **about(backbone, chosen.codec, grounded),
             **self._states.about(),
+            **({"quality": STUDY} if self._parts is not None else {}),
             **asdict(chosen),
             "top_k": list(self.top_k),
             "rules": [f"{rule.name}:{'/'.join(map(str, rule.top_k))}".rstrip(":") for rule in self.rules],
@@ -137,6 +144,7 @@ class Hotpot:
         order = ranked(question.question, texts, self._encoder)[: max(self.top_k)]
         titles = [question.paragraphs[place].title for place, _ in order]
         members = members_of(self.backbone, [texts[place] for place, _ in order], self._codec, self._states)
+        members, seconds = self._focused(question.question, members)
         scores = [score for _, score in order]
         said: dict[str, dict[str, dict[str, object]]] = {}
         for name, decoding in self._decodings.items():
@@ -147,6 +155,7 @@ class Hotpot:
                     answer, exact = answer_by(
                         self.backbone, members[:k], scores[:k], question.question, rule.how, decoding
                     )
+                    answer = answer.after(math.fsum(seconds[:k]))
                     said[name][str(k)][rule.name] = {**scored(answer, [question.answer]), "exact": exact}
         wanted = question.supporting_titles
         recall = {
@@ -160,6 +169,16 @@ class Hotpot:
             "recall": recall if wanted else None,
             "said": said,
         }
+
+    def _focused(self, question: str, members: Sequence[Member]) -> tuple[list[Member], list[float]]:
+        """The members that a question is answered from, and the seconds that focusing each took."""
+        if self._parts is None:
+            return list(members), [0.0] * len(members)
+        found = [self._parts.focused(member.state, question, member.text) for member in members]
+        return [
+            replace(member, state=one.state, refined=member.refined or one.state is not member.state)
+            for member, one in zip(members, found, strict=True)
+        ], [one.seconds for one in found]
 
     def report(self, records: Sequence[Record]) -> dict[str, object]:
         """Sum up.

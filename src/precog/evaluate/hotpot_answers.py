@@ -106,14 +106,14 @@ def answer_by(
 
 def _said(backbone: Backbone, members: Sequence[Member], made: Composed) -> Said:
     answer = made.answer
-    seconds = made.compose_sec + answer.total_sec
+    seconds, first_sec = made.compose_sec + answer.total_sec, made.compose_sec + answer.first_token_sec
     if answer.grounded is None:
         text = backbone.tokenizer.decode(list(answer.token_ids)).strip()
-        return Said(text, float("nan"), answer.tokens_processed, seconds)
+        return Said(text, float("nan"), answer.tokens_processed, seconds, first_sec)
     best = answer.grounded.best
     member = members[best.member]
     spans = member.offsets[best.start : best.start + best.length]
     text = member.text[spans[0][0] : spans[-1][1]].strip()
     confidence = Confidence.of_model(backbone.card).of(answer)
     assert confidence is not None
-    return Said(text, confidence, answer.tokens_processed, seconds)
+    return Said(text, confidence, answer.tokens_processed, seconds, first_sec)

@@ -13,6 +13,7 @@ from precog.evaluate.lengths import BINS, bin_of
 from precog.evaluate.passages import PassageExperiment, PassageQuestion, check_chunk_tokens, summary, table
 from precog.evaluate.squad_data import Question
 from precog.evaluate.subset import ids_sha256
+from precog.refine.choice import FAST
 from precog.refine.study import StudySettings
 from precog.state import codec_named
 from precog.text.tokenizer import Tokenizer
@@ -64,6 +65,10 @@ class NaturalQuestions(PassageExperiment):
         settings: what is measured.
         encoder: of sentences, or where it is; the default one when None.
         study: how states are studied; None where they are only read.
+        quality: of the states, as of `PassageExperiment`.
+
+    Raises:
+        UsageError: states of quality ``study`` are wanted, and the model's cannot be averaged.
     """
 
     name = "nq"
@@ -76,13 +81,22 @@ class NaturalQuestions(PassageExperiment):
         settings: NaturalQuestionsSettings | None = None,
         encoder: Encoder | str | None = None,
         study: StudySettings | None = None,
+        quality: str = FAST,
     ) -> None:
         chosen = settings or NaturalQuestionsSettings()
         self._everything = everything
         items = [PassageQuestion(question.id, question) for question in questions]
         choices = {**asdict(chosen), "ids_sha256": ids_sha256(questions)}
         super().__init__(
-            items, backbone, chosen.codec, chosen.chunk_tokens, choices, encoder, free=chosen.free, study=study
+            items,
+            backbone,
+            chosen.codec,
+            chosen.chunk_tokens,
+            choices,
+            encoder,
+            free=chosen.free,
+            study=study,
+            quality=quality,
         )
 
     @cached_property

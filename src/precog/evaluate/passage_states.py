@@ -3,6 +3,7 @@
 from collections import OrderedDict
 
 from precog.backbones.protocol import Backbone
+from precog.evaluate.parts import Focused, Parts
 from precog.refine.quality import QualityStates
 from precog.refine.study import StudySettings
 from precog.state import Codec, State
@@ -19,13 +20,21 @@ class PassageStates:
         backbone: the model.
         kept: passages whose states are kept; the one that was asked for longest ago goes first.
         study: how states are studied; None where they are only read.
+        parts: of passages, one of which a state is focused on; None where it stays as it is.
 
     Attributes:
         made: where the states come from.
     """
 
-    def __init__(self, backbone: Backbone, kept: int = KEPT, study: StudySettings | None = None) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        kept: int = KEPT,
+        study: StudySettings | None = None,
+        parts: Parts | None = None,
+    ) -> None:
         self._backbone = backbone
+        self._parts = parts
         self.made = QualityStates(backbone, study)
         self._kept = kept
         self._states: OrderedDict[str, State] = OrderedDict()
@@ -47,3 +56,8 @@ class PassageStates:
     def stored(self, passage: str, codec: Codec) -> State:
         """The state as a store gives it back."""
         return codec.rounded(self.exact(passage), self._backbone.spec)
+
+    def focused(self, passage: str, codec: Codec, question: str) -> Focused:
+        """The state that a question is answered from: `stored`, focused on the nearest part where parts are kept."""
+        state = self.stored(passage, codec)
+        return Focused(state, 0.0) if self._parts is None else self._parts.focused(state, question, passage)

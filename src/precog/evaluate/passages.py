@@ -17,11 +17,13 @@ from precog.encoders import Encoder
 from precog.errors import UsageError
 from precog.evaluate.experiment import Record
 from precog.evaluate.lengths import bin_of
-from precog.evaluate.passage_states import PassageStates
-from precog.evaluate.reader import ParagraphReader
+from precog.evaluate.parts import parts_for
+from precog.evaluate.passage_states import KEPT, PassageStates
+from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.retrieving import encoder_of, ranked
 from precog.evaluate.scores import Scored, about, decoding_of, f1_gain, scored, table_row
 from precog.evaluate.squad_data import Question
+from precog.refine.choice import FAST, STUDY
 from precog.refine.study import StudySettings
 from precog.refine.tally import StudyTally
 from precog.state import codec_named
@@ -72,6 +74,7 @@ class PassageExperiment:
         encoder: of sentences, or where it is; the default one when None.
         free: decode freely instead of grounded.
         study: how states are studied; None where they are only read.
+        quality: of the states; those of ``study`` are focused on the nearest part of the passage, or of the chunk.
     """
 
     name: str
@@ -88,6 +91,7 @@ class PassageExperiment:
         *,
         free: bool = False,
         study: StudySettings | None = None,
+        quality: str = FAST,
     ) -> None:
         self.items = items
         self.backbone = backbone
@@ -96,11 +100,13 @@ class PassageExperiment:
         self._encoder = encoder_of(encoder)
         self._codec = codec_named(codec)
         self._reader = ParagraphReader(backbone, codec, decoding)
-        self._states = PassageStates(backbone, study=study)
+        parts = parts_for(quality, backbone, self._encoder, self._codec, KEPT)
+        self._states = PassageStates(backbone, study=study, parts=parts)
         self._chunks = lru_cache(maxsize=_CUT_PASSAGES)(self._cut)
         self.settings = {
             **about(backbone, codec, decoding),
             **self._states.made.about(),
+            **({"quality": STUDY} if parts is not None else {}),
             **choices,
             "chunk_tokens": self.chunk_tokens,
             "encoder": self._encoder.fingerprint,
@@ -135,12 +141,12 @@ class PassageExperiment:
         found = chunks[place]
         said = {
             "in_context": self._reader.in_context(asked, passage),
-            "whole": self._reader.answer_from(self._states.stored(passage, self._codec), asked, [passage]),
+            "whole": self._answer(asked, passage),
         }
         if found.strip() == passage.strip():  # one chunk is the whole passage
             said["chunked"] = said["whole"]
         else:
-            said["chunked"] = self._reader.answer_from(self._states.stored(found, self._codec), asked, [found])
+            said["chunked"] = self._answer(asked, found)
         held = [answer for answer in item.question.answers if answer in passage]
         num_tokens = len(self.backbone.tokenizer.encode(passage))
         return {
@@ -152,6 +158,11 @@ class PassageExperiment:
             "chunk_holds_answer": any(answer in found for answer in held) if held else None,
             "said": {way: scored(answer, item.question.answers) for way, answer in said.items()},
         }
+
+    def _answer(self, asked: str, text: str) -> Said:
+        """An answer from the state of a text."""
+        found = self._states.focused(text, self._codec, asked)
+        return self._reader.answer_from(found.state, asked, [text]).after(found.seconds)
 
 
 def summary(records: Sequence[Record]) -> dict[str, object] | None:

@@ -2,12 +2,13 @@
 
 A paragraph is one chunk, whatever its length (paper appendix, *Evaluation Dataset*). Its state is encoded once, put
 through the codec, and injected for every question; `in_context` reads paragraph and question in one pass instead,
-without codec or store.
+without codec or store. Where the parts of paragraphs are kept, too, what is injected is focused on the nearest one.
 """
 
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from precog.backbones.protocol import Backbone
 from precog.engine.confidence import Confidence
@@ -15,6 +16,8 @@ from precog.engine.grounded import GroundedSettings, Span
 from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.templates import question_segment
+from precog.evaluate.parts import Chosen, Focused, Parts
+from precog.evaluate.stored import Stored
 from precog.refine.quality import QualityStates
 from precog.refine.study import StudySettings
 from precog.state import State, compose
@@ -31,13 +34,20 @@ class Said:
         text: as scored.
         confidence: as users are told it, for a grounded answer; NaN for a free one.
         tokens_processed: tokens the model read for it.
-        latency_sec: from the question to the whole answer.
+        latency_sec: from the question to the whole answer; the passage's state is in memory.
+        first_token_sec: from the question to the first token.
     """
 
     text: str
     confidence: float
     tokens_processed: int
     latency_sec: float
+    first_token_sec: float
+
+    def after(self, seconds: float) -> "Said":
+        """The same, said so many seconds later: what was done between the question and reading it."""
+        latency_sec, first_token_sec = self.latency_sec + seconds, self.first_token_sec + seconds
+        return replace(self, latency_sec=latency_sec, first_token_sec=first_token_sec)
 
     def to_json(self) -> dict[str, object]:
         """Plain data; a confidence that is no number is None."""
@@ -54,9 +64,11 @@ class ParagraphReader:
         settings: how answers are decoded.
         study: how states are studied; None where they are only read. Nothing but a paragraph goes into its state.
         once: the model reading every paragraph once, for `in_context_once`; None where it reads so anyway.
+        parts: of paragraphs, one of which every injected state is focused on; None where it is injected as it is.
 
     Attributes:
         states: where the states come from.
+        parts: as given.
     """
 
     def __init__(
@@ -66,6 +78,7 @@ class ParagraphReader:
         settings: GroundedSettings | FreeSettings,
         study: StudySettings | None = None,
         once: Backbone | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self.backbone = backbone
         self.settings = settings
@@ -75,7 +88,9 @@ class ParagraphReader:
         self._codec = codec_named(codec)
         self._confidence = Confidence.of_model(backbone.card)
         self._ids: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
-        self._stored: dict[str, tuple[bytes, int, str]] = {}
+        self._stored: dict[str, Stored] = {}
+        self._offline_sec: dict[str, float] = {}
+        self.parts = parts
 
     def _tokens(self, paragraph: str) -> tuple[list[int], list[tuple[int, int]]]:
         if paragraph not in self._ids:
@@ -83,20 +98,42 @@ class ParagraphReader:
         return self._ids[paragraph]
 
     def encode(self, paragraphs: Sequence[str]) -> None:
-        """Read paragraphs once and keep their states as the store would."""
+        """Read paragraphs once and keep their states, and those of their parts, as the store would."""
         missing = [p for p in dict.fromkeys(paragraphs) if p not in self._stored]
         for start in range(0, len(missing), ENCODE_TOGETHER):
             group = missing[start : start + ENCODE_TOGETHER]
+            started = time.perf_counter()
             made = self.states.make(group, [self._tokens(p)[0] for p in group])
             for paragraph, (state, _) in zip(group, made, strict=True):
-                stored = self._codec.encode(state, self.backbone.spec)
-                self._stored[paragraph] = (stored, state.num_tokens, state.encoding_dtype)
+                self._stored[paragraph] = Stored.of(state, self._codec, self.backbone.spec)
+                if self.parts is not None:
+                    self.parts.of(paragraph)
+            self._offline_sec |= dict.fromkeys(group, (time.perf_counter() - started) / len(group))
 
     def state(self, paragraph: str) -> State:
         """The stored state of a paragraph, decoded anew."""
         self.encode([paragraph])
-        stored, num_tokens, dtype = self._stored[paragraph]
-        return self._codec.decode(stored, self.backbone.spec, num_tokens=num_tokens, encoding_dtype=dtype)
+        return self._stored[paragraph].state(self._codec, self.backbone.spec)
+
+    def stored_bytes(self, paragraph: str) -> int:
+        """Bytes of the encoded states of a paragraph and its parts."""
+        self.encode([paragraph])
+        return len(self._stored[paragraph].data) + (0 if self.parts is None else self.parts.num_bytes(paragraph))
+
+    def offline_sec(self, paragraph: str) -> float:
+        """Seconds that its states and the keys of its parts took; of paragraphs read together, an equal share."""
+        self.encode([paragraph])
+        return self._offline_sec[paragraph]
+
+    def nearest(self, question: str, paragraph: str) -> Chosen:
+        """The part of a paragraph that a question is nearest to; none where no parts are kept."""
+        return Chosen(None, 0.0) if self.parts is None else self.parts.nearest(question, paragraph)
+
+    def _focused(self, question: str, paragraph: str, *, alone: bool = False) -> Focused:
+        state = self.state(paragraph)
+        return (
+            Focused(state, 0.0) if self.parts is None else self.parts.focused(state, question, paragraph, alone=alone)
+        )
 
     def source(self, paragraph: str) -> Source:
         """What an answer from a paragraph may be a span of: all its tokens."""
@@ -114,22 +151,29 @@ class ParagraphReader:
 
         Args:
             question: that is asked.
-            paragraphs: whose states answer.
+            paragraphs: whose states answer, each focused on its own nearest part where parts are kept.
             scores: of the paragraphs.
             temperature: of the softmax over them.
             sources: what a grounded answer may be a span of: the last tokens of each paragraph; None for all of them.
         """
-        states = [self.state(paragraph) for paragraph in paragraphs]
+        found = [self._focused(question, paragraph) for paragraph in paragraphs]
+        states = [one.state for one in found]
         state = (
             states[0]
             if len(states) == 1
             else compose(states, scores, self.backbone.spec, temperature=temperature).state
         )
-        return self.answer_from(state, question, paragraphs, sources)
+        return self.answer_from(state, question, paragraphs, sources).after(math.fsum(one.seconds for one in found))
+
+    def inject_part(self, question: str, paragraph: str) -> Said:
+        """Answer from the state of the nearest part alone; the paragraph's own where it has no parts."""
+        found = self._focused(question, paragraph, alone=True)
+        return self.answer_from(found.state, question, [paragraph]).after(found.seconds)
 
     def inject_other(self, question: str, paragraph: str, other: str) -> Said:
         """Answer from the state of another paragraph, under the mask of the right one."""
-        return self.answer_from(self.state(other), question, [paragraph])
+        found = self._focused(question, other)
+        return self.answer_from(found.state, question, [paragraph]).after(found.seconds)
 
     def answer_from(
         self, state: State, question: str, paragraphs: Sequence[str], sources: Sequence[Source] | None = None
@@ -148,10 +192,18 @@ class ParagraphReader:
         """The same, the paragraph read once though its states have read it twice."""
         return self._read(self._once, question, paragraph, None)
 
-    def _read(self, backbone: Backbone, question: str, paragraph: str, source: Source | None) -> Said:
+    def in_context_part(self, question: str, paragraph: str) -> Said:
+        """The same, the nearest part read once more behind the paragraph, in one segment with it."""
+        found = self.nearest(question, paragraph)
+        more = () if found.part is None else found.part.token_ids
+        return self._read(self.backbone, question, paragraph, None, more).after(found.seconds)
+
+    def _read(
+        self, backbone: Backbone, question: str, paragraph: str, source: Source | None, more: Sequence[int] = ()
+    ) -> Said:
         ids = question_segment(backbone, question)
         given = [self.source(paragraph) if source is None else source]
-        read = [self._tokens(paragraph)[0]]
+        read = [[*self._tokens(paragraph)[0], *more]]
         answer = answer_in_context(backbone, read, ids, sources=given, settings=self.settings)
         return self._said(answer, [paragraph], given)
 
@@ -178,7 +230,7 @@ class ParagraphReader:
             text = self.span_text(found.best, paragraphs[found.best.member], sources[found.best.member])
         confidence = self._confidence.of(answer)
         said = float("nan") if confidence is None else confidence
-        return Said(text, said, answer.tokens_processed, answer.total_sec)
+        return Said(text, said, answer.tokens_processed, answer.total_sec, answer.first_token_sec)
 
     def span_text(self, span: Span, paragraph: str, source: Source) -> str:
         """The characters of a span of a paragraph's last tokens."""

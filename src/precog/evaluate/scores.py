@@ -16,7 +16,7 @@ __all__ = ["Decoding", "Scored", "about", "decoding_of", "f1_gain", "gain", "sco
 
 Decoding = GroundedSettings | FreeSettings
 Scored = Mapping[str, Any]
-"""One answer as a record keeps it: text, em, f1 (percent), tokens_processed, latency_sec."""
+"""One answer as a record keeps it: text, em, f1 (percent), tokens_processed, latency_sec, first_token_sec."""
 MAX_FREE_TOKENS = 24
 
 
@@ -47,6 +47,7 @@ def scored(said: Said, answers: Sequence[str]) -> dict[str, object]:
         "f1": f1(said.text, answers),
         "tokens_processed": said.tokens_processed,
         "latency_sec": said.latency_sec,
+        "first_token_sec": said.first_token_sec,
     }
 
 
@@ -64,6 +65,7 @@ def table_row(answers: Sequence[Scored]) -> dict[str, object]:
         "f1_interval": [f1_.low, f1_.high],
         "mean_tokens_processed": float(np.mean([answer["tokens_processed"] for answer in answers])),
         "mean_latency_sec": float(np.mean([answer["latency_sec"] for answer in answers])),
+        "mean_ttft_sec": float(np.mean([answer["first_token_sec"] for answer in answers])),
     }
 
 

@@ -4,6 +4,10 @@ Modes: ``in_context`` reads paragraph and question in one pass, the paragraph as
 ``in_context_once`` once, whatever the state has · ``inject_top1`` starts from the paragraph's stored state ·
 ``inject_top3`` from three composed states · ``none`` has no context and decodes freely · ``mask_only`` is the grounded
 mask over an empty state · ``other`` the state of a wrong paragraph under the right mask.
+
+States of quality ``study`` are focused on the part of their paragraph that the question is nearest to. Two more modes,
+asked for by name, tell what that is worth: ``in_context_part`` reads that part once more behind the paragraph ·
+``inject_part`` starts from its state alone.
 """
 
 import random
@@ -26,11 +30,14 @@ from precog.evaluate.regex_baseline import answer_by_rule
 from precog.evaluate.retrieving import encoder_of
 from precog.evaluate.scores import Scored, about, f1_gain, table_row
 from precog.evaluate.squad_data import Question, ids_sha256
+from precog.refine.choice import FAST, STUDY
 
 NUM_FOUND = 10
 """Paragraphs that are searched for: recall beyond it is not told."""
 IN_CONTEXT_ONCE = "in_context_once"
 """One pass over a paragraph that states have read twice; asked for by name."""
+PART_MODES = ("in_context_part", "inject_part")
+"""Controls of states that are focused; asked for by name."""
 MODES = ("in_context", "inject_top1", "inject_top3", "none", "mask_only", "other")
 
 
@@ -43,18 +50,24 @@ class SquadSettings:
         context: ``gold`` hands over the question's own paragraph; ``retrieved`` the best of all paragraphs.
         compose_temperature: of the softmax over retrieval scores in ``inject_top3``.
         seed: of the wrong paragraphs of ``other``.
+        quality: of the reader's states.
     """
 
     modes: tuple[str, ...] = MODES
     context: str = "gold"
     compose_temperature: float = 1.0
     seed: int = 0
+    quality: str = FAST
 
     def __post_init__(self) -> None:
-        known = (*MODES, IN_CONTEXT_ONCE)
+        known = (*MODES, IN_CONTEXT_ONCE, *PART_MODES)
         unknown = sorted(set(self.modes) - set(known))
         if unknown or not self.modes:
             raise UsageError("--modes: no such mode", given=", ".join(unknown) or "none", expected=", ".join(known))
+        needing = [mode for mode in self.modes if mode in PART_MODES]
+        if needing and self.quality != STUDY:
+            name = f"--modes {','.join(needing)}"
+            raise UsageError(f"{name} needs --quality {STUDY}", given=f"--quality {self.quality}")
         if self.context not in ("gold", "retrieved"):
             raise UsageError("--context: no such choice", given=self.context, expected="gold or retrieved")
         Composing(temperature=self.compose_temperature)  # refuses what is no temperature
@@ -95,7 +108,7 @@ class Squad:
         self._questions, self._reader, self._chosen = questions, reader, chosen
         self._texts = sorted({question.context for question in everything})
         self._paragraphs: Paragraphs | None = None
-        loaded = None
+        loaded = None if reader.parts is None else reader.parts.encoder
         if chosen.context == "retrieved" or "inject_top3" in chosen.modes:
             loaded = encoder_of(encoder)
             self._paragraphs = Paragraphs(everything, encoder=loaded, keys_folder=keys_folder)
@@ -110,6 +123,7 @@ class Squad:
             "encoder": None if loaded is None else loaded.fingerprint,
             **about(reader.backbone, reader.codec, reader.settings),
             **reader.states.about(),
+            **({"quality": STUDY} if reader.parts is not None else {}),
         }
 
     def __len__(self) -> int:
@@ -120,7 +134,9 @@ class Squad:
 
         Returns:
             ``id``, ``question``, ``answers``; ``rank`` of its paragraph, None where nothing was searched, and 10 for
-            any rank from there on; ``said``: mode ▸ text, confidence, tokens_processed, latency_sec.
+            any rank from there on; ``bytes`` of the states of the paragraph and its parts, and ``offline_sec`` that
+            they took; ``part_hit``, whether the part that was chosen holds an answer word for word, None where there
+            are no parts; ``said``: mode ▸ text, confidence, tokens_processed, latency_sec, first_token_sec.
         """
         question, chosen = self._questions[number], self._chosen
         found, scores = self._paragraphs.search(question.question, NUM_FOUND) if self._paragraphs else ([], [])
@@ -130,11 +146,15 @@ class Squad:
             three, weights = [question.context, *three[:2]], [max(weights), *weights[:2]]
         given = _Given(question.question, first, three, weights, self._other(question, first))
         self._reader.encode([first, *three, *([given.other] if "other" in chosen.modes else [])])
+        part = self._reader.nearest(question.question, first).part
         return {
             "id": question.id,
             "question": question.question,
             "answers": list(question.answers),
             "rank": _rank(question.context, found),
+            "bytes": self._reader.stored_bytes(first),
+            "offline_sec": self._reader.offline_sec(first),
+            "part_hit": None if part is None else any(answer in part.text for answer in question.answers),
             "said": {
                 mode: _say(self._reader, mode, given, chosen.compose_temperature).to_json() for mode in chosen.modes
             },
@@ -149,7 +169,12 @@ class Squad:
         return other
 
     def report(self, records: Sequence[Record]) -> dict[str, object]:
-        """The JSON object of ``precog eval squad``."""
+        """The JSON object of ``precog eval squad``.
+
+        ``bytes``, of encoded states, and ``offline_sec``, for these states and the keys of parts, are of a paragraph,
+        its parts counted, on average over the questions; ``part_hit`` is the share of questions whose chosen part
+        holds an answer word for word, None where no paragraph has parts.
+        """
         return _report(self._questions, records, self._reader, self._chosen)
 
 
@@ -165,6 +190,10 @@ def _say(reader: ParagraphReader, mode: str, given: _Given, temperature: float) 
             return reader.in_context(given.question, given.paragraph)
         case "in_context_once":
             return reader.in_context_once(given.question, given.paragraph)
+        case "in_context_part":
+            return reader.in_context_part(given.question, given.paragraph)
+        case "inject_part":
+            return reader.inject_part(given.question, given.paragraph)
         case "inject_top1":
             return reader.inject(given.question, [given.paragraph], [1.0], 1.0)
         case "inject_top3":
@@ -193,6 +222,7 @@ def _report(
         for mode in chosen.modes
     }
     paired = [(answer_by_rule(q.question, q.context), q) for q in questions]
+    hits = [record["part_hit"] for record in records if record["part_hit"] is not None]
     ranks = [cast(int, record["rank"]) for record in records if record["rank"] is not None]
     report: dict[str, object] = {
         "modes": {mode: table_row(answers[mode]) for mode in chosen.modes},
@@ -209,6 +239,9 @@ def _report(
             "em": float(np.mean([exact_match(said, q.answers) for said, q in paired])),
             "f1": float(np.mean([f1(said, q.answers) for said, q in paired])),
         },
+        "bytes": float(np.mean([cast(int, record["bytes"]) for record in records])),
+        "offline_sec": float(np.mean([cast(float, record["offline_sec"]) for record in records])),
+        "part_hit": float(np.mean([bool(hit) for hit in hits])) if hits else None,
         **about(reader.backbone, reader.codec, reader.settings),
         **reader.states.about(),
         "seed": chosen.seed,

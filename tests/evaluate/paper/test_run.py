@@ -55,7 +55,8 @@ def figures_of(path: Path) -> dict[str, object]:
     """What was measured, without what depends on the clock."""
     found = json.loads(path.read_text())["experiments"]["squad"]["report"]
     for row in found["modes"].values():
-        del row["mean_latency_sec"]
+        del row["mean_latency_sec"], row["mean_ttft_sec"]
+    del found["offline_sec"]
     return found
 
 
