@@ -148,8 +148,11 @@ def test_what_parts_are_worth_is_told(run: Run, model: Path, tmp_path: Path) -> 
     assert told["offline_sec"] > 0
     assert all(row["mean_ttft_sec"] > 0 for row in told["modes"].values())
     lines = run(*arguments).out.splitlines()
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if "│" in line) <= 80
     assert [line for line in lines if line.startswith("a paragraph's states:")]
+    assert not [mode for mode in modes.split(",") if not any(f" {mode} " in line for line in lines if "│" in line)]
+    told_first = next(line for line in lines if line.startswith("first token after: ")).partition(": ")[2]
+    assert [part.split()[0] for part in told_first.split(", ")] == modes.split(",")
     assert "nearest part holds an answer: 50.0 % of the questions" in lines
 
 
