@@ -139,7 +139,7 @@ class CorpusAnswer:
         model: name of the model.
         mode: where its state came from.
         mixture: how the context was made.
-        confidence: probability that the answer is right, where the model's card has what makes one of its scores, else
+        confidence: probability that the passage holds the answer, where the model's card has what makes one, else
             P(answer) / (P(answer) + P(no answer)); None for a free answer.
         abstained: whether the confidence was too low to answer, or nothing was retrieved.
         tokens_processed: tokens the model read for this answer.

@@ -1,8 +1,8 @@
-"""How likely an answer is to be right, and from where on it is given.
+"""How likely the passage that was asked is to hold the answer, and from where on one is given.
 
 A logistic regression over the search's own `Evidence`, fitted to answers whose truth was known; its coefficients are
 data of the model that was measured (``confidence`` in ``precog.json``). A model without them says
-P(answer) / (P(answer) + P(no answer)), which is about the passage and no probability of being right.
+P(answer) / (P(answer) + P(no answer)), which ranks nearly as well and is no probability.
 """
 
 import math
@@ -25,7 +25,7 @@ class Calibration:
     """What makes a probability of evidence.
 
     Attributes:
-        bias: log-odds of being right where all evidence is 0.
+        bias: log-odds where all evidence is 0.
         weights: log-odds that each feature adds per nat; a feature that is not named adds nothing.
         threshold: probability below which an answer counts as not found.
         fitted: what it was fitted on; not read.
@@ -67,7 +67,7 @@ class Calibration:
         }
 
     def probability(self, evidence: Mapping[str, float]) -> float:
-        """That an answer of this evidence (`Evidence.values`) is right."""
+        """That the passage holds the answer, where one of this evidence (`Evidence.values`) was found in it."""
         odds = self.bias + math.fsum(weight * evidence[name] for name, weight in self.weights.items())
         return 1 / (1 + math.exp(-max(-700.0, min(700.0, odds))))
 
@@ -98,7 +98,7 @@ class Confidence:
         return cls(None, GroundedSettings.from_card(card.decoding).min_confidence)
 
     def of(self, answer: Answer) -> float | None:
-        """Of one answer, 0 to 1; None for a free one, whose scores say how it is worded and not whether it is right."""
+        """Of one answer, 0 to 1; None for a free one, whose scores say how it is worded and not where it stands."""
         if answer.grounded is None:
             return None
         if self.calibration is None:

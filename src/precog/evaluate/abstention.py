@@ -200,24 +200,24 @@ class Abstention:
 
 
 def fitted_to(records: Sequence[Record], settings: Mapping[str, object]) -> Calibration:
-    """The calibration to the answers of an experiment: that the answer given is right, whatever paragraph it is from.
+    """The calibration to the answers of an experiment: that the answer stands in the paragraph that was asked.
 
     Raises:
-        InputError: too few right or wrong answers.
+        InputError: too few questions.
     """
     answers = [
-        (row, number)
+        (row, kind == OWN, number)
         for number, record in enumerate(records)
-        for row in cast(Mapping[str, Mapping[str, Any]], record["said"]).values()
+        for kind, row in cast(Mapping[str, Mapping[str, Any]], record["said"]).items()
     ]
     about_data: dict[str, Json] = {
         "questions": len(records),
         "ids_sha256": str(settings["ids_sha256"]),
-        "right": f"F1 >= {RIGHT_F1:g}",
+        "asked": "whether the answer stands in the passage",
     }
     return fit_calibration(
-        [row["evidence"] for row, _ in answers],
-        [bool(row["f1"] >= RIGHT_F1) for row, _ in answers],
-        [number for _, number in answers],
+        [row["evidence"] for row, _, _ in answers],
+        [is_own for _, is_own, _ in answers],
+        [number for _, _, number in answers],
         about_data,
     )

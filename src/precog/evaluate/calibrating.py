@@ -13,7 +13,7 @@ from precog.errors import InputError
 __all__ = ["FEWEST", "fit_calibration"]
 
 FEWEST = 40
-"""Right answers, and wrong ones, below which nothing is fitted."""
+"""Answers that are true, and that are not, below which nothing is fitted."""
 RIDGE = 1.0  # a Gaussian prior over coefficients of standardised features, as much as one answer
 FOLDS = 5
 KEPT = 0.9
@@ -26,14 +26,14 @@ def fit_calibration(
     groups: Sequence[int],
     fitted: Mapping[str, Json] | None = None,
 ) -> Calibration:
-    """Coefficients, and the threshold that keeps `KEPT` of the right answers.
+    """Coefficients, and the threshold that keeps `KEPT` of what is true.
 
-    Right answers alone decide the threshold, by the probability that each gets from the other folds: how often a
+    What is true alone decides the threshold, by the probability that each gets from the other folds: how often a
     retrieval fails, which nobody knows here, does not move it.
 
     Args:
         evidence: of each answer, by name of the feature.
-        right: whether it is right.
+        right: whether what is to be told is true of it, such as that its passage holds the answer.
         groups: which question it answers: answers to one question are never in two folds.
         fitted: what is kept with the coefficients about the data.
 
