@@ -304,7 +304,9 @@ def test_cards_keep_what_they_are_given():
     card = ModelCard(name="ü", tokenizer_sha256="t", weights_sha256="w", decoding={"beam_width": 4}, notes={"a": [1]})
     card = dataclasses.replace(card, chunk_tokens=64)
     assert ModelCard.from_json(card.to_json()) == card
-    assert json.loads(card.to_json()) == {**dataclasses.asdict(card), "checksum": card.checksum}
+    said = {**dataclasses.asdict(card), "checksum": card.checksum}
+    del said["confidence"]  # written only where there is one
+    assert json.loads(card.to_json()) == said
 
 
 @pytest.mark.parametrize(("modes", "num_bytes"), [(8, 196_608), (16, 393_216)])

@@ -90,18 +90,20 @@ def test_without_coefficients_the_number_is_the_models_own(made, records):
     assert row["auroc"] == row["raw_auroc"]
 
 
-def test_coefficients_are_fitted_to_right_and_wrong_answers(records):
+def test_coefficients_are_fitted_to_right_and_wrong_paragraphs(records):
     rng = np.random.default_rng(0)
     many = []
-    for number in range(120):
-        right = rng.random() < 0.5
-        evidence = {name: float(rng.normal()) for name in FEATURES} | {
-            "no_answer": float(rng.normal(-2 if right else 0))
-        }
-        many.append({"id": str(number), "said": {"own": {"evidence": evidence, "f1": 100.0 if right else 20.0}}})
+    for number in range(60):
+        said = {}
+        for kind in ("own", "best"):
+            evidence = {name: float(rng.normal()) for name in FEATURES}
+            evidence["no_answer"] = float(rng.normal(-2 if kind == "own" else 0))
+            said[kind] = {"evidence": evidence, "f1": 20.0}  # what was answered does not matter
+        many.append({"id": str(number), "said": said})
     found = fitted_to(many, {"ids_sha256": "ab"})
     assert found.weights["no_answer"] < -1
-    assert found.fitted == {"questions": 120, "ids_sha256": "ab", "right": "F1 >= 50"}
+    asked = "whether the answer stands in the passage"
+    assert found.fitted == {"questions": 60, "ids_sha256": "ab", "asked": asked}
     with pytest.raises(InputError, match="too few answers to fit"):
         fitted_to(records, {"ids_sha256": "ab"})
 
