@@ -20,14 +20,14 @@ def test_a_studied_corpus_says_so_everywhere(
 ) -> None:
     (docs / "other.txt").write_text(f"The bridge of Sark was {SPOILT} by Eve Long.")
     where = ("--corpus", tmp_path / "c")
-    made = run("index", docs, *where, "--model", model, "--quality", "study", "--study-seconds", "4")
+    made = run("index", docs, *where, "--model", model, "--quality", "study", "--study-steps", "6", "--study-seconds", "4")
     assert made.status == 0
     assert "3 states studied, 2 refined, 100.0 ms each; kept as they were read: 1 not a number" in made.out
     [note] = [line for line in made.err.splitlines() if "no number" in line]
     assert note == "note training 1 state gave no number: kept as they were read"
     info = run("info", *where).out
     assert "quality    study" in info
-    assert "studied at most 60 steps, 4 s each: 2 refined" in " ".join(info.split())
+    assert "studied at most 6 steps, 4 s each: 2 refined" in " ".join(info.split())
     told = run("info", *where, "--json").json
     assert (told["quality"], told["refined"], told["settings"]["study_seconds"]) == ("study", 2, 4.0)
     listed = run("list", *where, "--json").json
@@ -50,7 +50,7 @@ def test_a_studied_corpus_says_so_everywhere(
     assert (again["studied"], again["refined"], again["kept_as_read"]) == (0, 0, {})
     told = run("info", *where, "--json").json
     assert (told["quality"], told["refined"]) == ("fast", 0)
-    assert run("reindex", *where, "--quality", "study", "--json").json["kept_as_read"] == {"not a number": 1}
+    assert run("reindex", *where, "--quality", "study", "--study-steps", 6, "--json").json["kept_as_read"] == {"not a number": 1}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,8 @@ def test_a_studied_corpus_says_so_everywhere(
         ("--quality", "study", "--study-seconds", "inf"),
         ("--quality", "study", "--study-seconds", "0"),
         ("--quality", "study", "--study-steps", "-1"),
+        ("--quality", "study", "--study-seconds", "3"),
+        ("--quality", "study", "--study-steps", "0", "--study-seconds", "3"),
         ("--study-steps", "5"),
     ],
 )

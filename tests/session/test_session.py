@@ -83,7 +83,8 @@ def test_an_answer_from_a_refined_state_of_the_corpus_is_not_called_exact(
 ):
     monkeypatch.setattr(study_module, "study", PretendedStudy())
     monkeypatch.setattr(study_module, "check_can_study", lambda _backbone: None)
-    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality=quality)
+    steps = {"study_steps": 3} if quality == "study" else {}
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality=quality, **steps)
     with session(tmp_path / "ana", tmp_path / "c") as talk:
         composition = talk.say("When does the ferry to the island leave?").to_json()["composition"]
         assert composition["members"][0]["origin"] == "corpus"

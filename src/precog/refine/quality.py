@@ -12,15 +12,16 @@ from precog.state import State
 
 
 def study_settings(backbone: Backbone, quality: str, limits: StudyLimits) -> StudySettings | None:
-    """How states are studied, within limits as they are given; None where they are only read.
+    """How states are trained, within limits as they are given; None where there are no gradient steps.
 
     Raises:
-        UsageError, ModelError: the model cannot be studied with.
+        UsageError: the model cannot be studied with.
     """
-    if quality != STUDY:
+    steps = DEFAULT_STEPS if limits.steps is None else limits.steps
+    if quality != STUDY or not steps:
         return None
     studying.check_can_study(backbone)
-    return StudySettings(limits.steps or DEFAULT_STEPS, limits.seconds)
+    return StudySettings(steps, limits.seconds)
 
 
 def states_of(
