@@ -86,6 +86,27 @@ def test_the_first_steps_are_small(read: Read, start: Tensor) -> None:
     assert float(distance(start, first, 0).max()) == pytest.approx(0.003, rel=0.01)
 
 
+def test_within_the_region_it_is_adam_in_units_of_each_layer(
+    read: Read, start: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Descent(learning_rate=0.01, radius=1.0)
+    scale = start[:, :1].pow(2).mean(-1, keepdim=True).sqrt()
+    practice = read.exercises[0].practice
+    rows = objective.Rows.of(practice, [read.token_ids[0]] * len(practice), read.backbone.tokenizer)
+    u = torch.zeros_like(start[:, :1], requires_grad=True)
+    adam = torch.optim.Adam([u], betas=how.momentum, eps=1e-12)
+    for step in range(1, 5):
+        adam.param_groups[0]["lr"] = how.learning_rate * min(1.0, step / 3)
+        adam.zero_grad()
+        states = (start[:, :1] + u * scale).expand(-1, len(practice), -1)
+        objective.row_losses(read.backbone, states, rows).mean().backward()
+        adam.step()
+    monkeypatch.setattr(descent_module._Run, "_held_out", lambda run: [-float(max(run._steps))])
+    [found] = descend(read.backbone, start[:, :1], read.exercises[:1], read.token_ids[:1], 4, descent=how)
+    assert found.recurrent is not None
+    torch.testing.assert_close(found.recurrent, (start[:, :1] + u.detach() * scale)[:, 0], rtol=0, atol=2e-5)
+
+
 def test_a_chunk_fares_in_a_batch_as_it_does_alone(read: Read, start: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     together = run(read, start)
     monkeypatch.setattr(descent_module, "PIECE_ROWS", 7)

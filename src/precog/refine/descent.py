@@ -156,7 +156,7 @@ class _Run:
         self._going = [chunk for chunk in self._going if chunk not in lost]
 
     def _step(self, step: int) -> None:
-        """One step of every chunk that is still going; those whose gradient is no number are dropped."""
+        """One step of every chunk still going; what is no number is found by the next look at what is held out."""
         how, gradient = self._how, torch.zeros_like(self._u)
         for piece in self._pieces([self._exercises[chunk].practice for chunk in self._going]):
             with torch.enable_grad():
@@ -165,10 +165,8 @@ class _Run:
                 share = losses.new_tensor([1 / len(self._exercises[chunk].practice) for chunk in piece.chunks])
                 [part] = torch.autograd.grad((losses * share[piece.owner]).sum(), u)
             gradient[:, piece.chunks] += part
-        finite = gradient.isfinite().all(-1).all(0).tolist()
         for chunk in self._going:
             self._steps[chunk] += 1
-        self._drop(chunk for chunk in self._going if not finite[chunk])
         first, second = how.momentum
         self._mean.mul_(first).add_(gradient, alpha=1 - first)
         self._square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
