@@ -183,8 +183,9 @@ def test_refined_states_answer_and_reading_does_not_change(
     confidences = {}
     for quality in ("fast", "study"):
         samples = tmp_path / f"{quality}.jsonl"
+        steps = ("--study-steps", 3) if quality == "study" else ()
         arguments = ("eval", "squad", "--data", data, "--model", model, "--modes", "in_context,inject_top1", "--free")
-        assert run(*arguments, "--quality", quality, "--samples", samples).status == 0
+        assert run(*arguments, "--quality", quality, *steps, "--samples", samples).status == 0
         confidences[quality] = [json.loads(line)["said"] for line in samples.read_text().splitlines()]
     pairs = list(zip(confidences["fast"], confidences["study"], strict=True))
     assert all(fast["in_context"] == study["in_context"] for fast, study in pairs)

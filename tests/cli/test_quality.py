@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 from ended import Run
 from pretended_study import SPOILT, PretendedStudy
+from read_texts import TEXTS
 
+from precog.backbones.tiny import make_tiny
 from precog.refine import study as study_module
+from precog.store import CorpusStore
 
 
 @pytest.fixture
@@ -20,14 +23,16 @@ def test_a_studied_corpus_says_so_everywhere(
 ) -> None:
     (docs / "other.txt").write_text(f"The bridge of Sark was {SPOILT} by Eve Long.")
     where = ("--corpus", tmp_path / "c")
-    made = run("index", docs, *where, "--model", model, "--quality", "study", "--study-seconds", "4")
+    made = run(
+        "index", docs, *where, "--model", model, "--quality", "study", "--study-steps", "6", "--study-seconds", "4"
+    )
     assert made.status == 0
     assert "3 states studied, 2 refined, 100.0 ms each; kept as they were read: 1 not a number" in made.out
     [note] = [line for line in made.err.splitlines() if "no number" in line]
     assert note == "note training 1 state gave no number: kept as they were read"
     info = run("info", *where).out
     assert "quality    study" in info
-    assert "studied at most 60 steps, 4 s each: 2 refined" in " ".join(info.split())
+    assert "studied at most 6 steps, 4 s each: 2 refined" in " ".join(info.split())
     told = run("info", *where, "--json").json
     assert (told["quality"], told["refined"], told["settings"]["study_seconds"]) == ("study", 2, 4.0)
     listed = run("list", *where, "--json").json
@@ -50,7 +55,58 @@ def test_a_studied_corpus_says_so_everywhere(
     assert (again["studied"], again["refined"], again["kept_as_read"]) == (0, 0, {})
     told = run("info", *where, "--json").json
     assert (told["quality"], told["refined"]) == ("fast", 0)
-    assert run("reindex", *where, "--quality", "study", "--json").json["kept_as_read"] == {"not a number": 1}
+    assert run("reindex", *where, "--quality", "study", "--study-steps", 6, "--json").json["kept_as_read"] == {
+        "not a number": 1
+    }
+
+
+def test_a_corpus_is_trained_and_stays_the_same(tmp_path: Path, model: Path, run: Run) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number, text in enumerate(TEXTS):
+        (folder / f"{number}.txt").write_text(text)
+    (folder / "bare.txt").write_text("It rains.")
+    corpora = {}
+    for name in ("c", "d"):
+        where = ("--corpus", tmp_path / name)
+        steps = ("--quality", "study", "--study-steps", "2")
+        made = run("index", folder, *where, "--model", model, *steps, "--json")
+        assert made.status == 0, made.err
+        report = made.json
+        assert (report["studied"], report["kept_as_read"]["no questions"]) == (4, 1)
+        assert report["refined"] >= 1
+        assert report["study_steps"] == 6
+        assert run("info", *where, "--json").json["refined"] == report["refined"]
+        verified = run("verify", *where, "--json").json
+        assert (verified["ok"], verified["records_refined"]) == (True, report["refined"])
+        with CorpusStore.open(tmp_path / name) as store:
+            found = [store.read_state(chunk) for chunk in store.visible_chunk_ids()]
+            corpora[name] = [(record.refined, bytes(record.state)) for record in found]
+    assert corpora["c"] == corpora["d"]
+    assert run("ask", "Who built the lighthouse of Marrow?", "--corpus", tmp_path / "c").status == 0
+
+
+def test_quality_study_alone_trains_nothing(
+    tmp_path: Path, docs: Path, model: Path, run: Run, studying: PretendedStudy
+) -> None:
+    where = ("--corpus", tmp_path / "c")
+    made = run("index", docs, *where, "--model", model, "--quality", "study", "--json").json
+    assert (made["studied"], made["refined"], studying.texts) == (0, 0, [])
+    told = run("info", *where, "--json").json
+    assert (told["quality"], told["refined"], told["settings"]["study_steps"]) == ("study", 0, 0)
+    assert "step" not in run("info", *where).out
+
+
+def test_a_model_without_gradients_is_refused_in_one_line(tmp_path: Path, docs: Path, run: Run) -> None:
+    hosted = make_tiny("mamba", tmp_path / "mamba")
+    where = ("--corpus", tmp_path / "c", "--model", hosted, "--quality", "study")
+    ended = run("index", docs, *where, "--study-steps", "2")
+    assert ended.status == 2
+    [line] = ended.err.splitlines()
+    assert "this model cannot be studied with: it gives no gradients" in line
+    assert "leave --study-steps out" in line
+    assert not (tmp_path / "c").exists()
+    assert run("index", docs, *where).status == 0  # which asks for no gradients
 
 
 @pytest.mark.parametrize(
@@ -62,6 +118,8 @@ def test_a_studied_corpus_says_so_everywhere(
         ("--quality", "study", "--study-seconds", "inf"),
         ("--quality", "study", "--study-seconds", "0"),
         ("--quality", "study", "--study-steps", "-1"),
+        ("--quality", "study", "--study-seconds", "3"),
+        ("--quality", "study", "--study-steps", "0", "--study-seconds", "3"),
         ("--study-steps", "5"),
     ],
 )

@@ -24,16 +24,17 @@ from precog.corpus.reindex import ReindexRequest, reindex
 from precog.corpus.report import IngestReport
 from precog.corpus.settings import CorpusSettings
 from precog.corpus.verify import verify_corpus
-from precog.errors import DamagedCorpusError, ModelError, UsageError
+from precog.errors import DamagedCorpusError, UsageError
 from precog.records import ModelChoice
 from precog.refine import study as study_module
-from precog.refine.choice import CPU_SECONDS, DEFAULT_STEPS
+from precog.refine.choice import CPU_SECONDS
 from precog.refine.study import StudySettings
 from precog.store import CorpusStore, Location, Record
 from precog.store.record import relocate
 
 MILL = "A mill stands on the river Ouse. Its wheel was made of oak by Tom Reed in 1790."
-STUDY = {"quality": "study"}
+STEPS = 6
+STUDY = {"quality": "study", "study_steps": STEPS}
 
 
 class OtherEncoder(WordEncoder):
@@ -122,14 +123,14 @@ def test_later_runs_study_as_the_first_did(
     index(docs, tmp_path / "c", model, **STUDY)
     made = settings(tmp_path / "c")
     assert (made.quality, made.encode_mode) == ("study", "once")
-    assert (made.study_steps, made.study_seconds) == (DEFAULT_STEPS, CPU_SECONDS)
+    assert (made.study_steps, made.study_seconds) == (STEPS, CPU_SECONDS)
     write(docs, "later.txt", "The bridge of Sark was drawn by Eve Long.")
     studying.texts.clear()
     index(docs, tmp_path / "c", model)
     assert studying.texts == ["The bridge of Sark was drawn by Eve Long."]
     assert all(record.refined for record in records(tmp_path / "c"))
     assert len(set(studying.settings)) == 1
-    index(docs, tmp_path / "c", model, quality="study", study_steps=DEFAULT_STEPS)  # contradicts nothing
+    index(docs, tmp_path / "c", model, quality="study", study_steps=STEPS)  # contradicts nothing
     with pytest.raises(UsageError, match="another --study-steps") as error:
         index(docs, tmp_path / "c", model, study_steps=3)
     assert error.value.hint is not None
@@ -179,6 +180,8 @@ def test_a_corpus_is_made_plain_again_and_back(
     assert (checksum(corpus), settings(corpus).study_steps) == (studied, 9)
     reindex(ReindexRequest(corpus, encoder="other"))  # only keys change: nothing is studied
     assert all(record.refined for record in records(corpus))
+    reindex(ReindexRequest(corpus, encoder="other", wanted={"study_seconds": 2.0}))
+    assert (settings(corpus).study_steps, settings(corpus).study_seconds) == (9, 2.0)
     reindex(ReindexRequest(corpus, encoder="other", wanted={"encode_mode": "twice"}))
     assert (settings(corpus).quality, settings(corpus).encode_mode) == ("study", "twice")
     with pytest.raises(UsageError, match="needs --quality study"):
@@ -189,6 +192,27 @@ def test_a_corpus_is_made_plain_again_and_back(
     index(docs, tmp_path / "d", model)
     assert plain == checksum(tmp_path / "d")
     assert [bytes(r.state) for r in records(corpus)] == [bytes(r.state) for r in records(tmp_path / "d")]
+
+
+def test_gradient_steps_have_to_be_asked_for(
+    tmp_path: Path, docs: Path, model: ModelChoice, studying: PretendedStudy
+) -> None:
+    corpus = tmp_path / "c"
+    index(docs, corpus, model, quality="study")
+    index(docs, corpus, model, study_steps=0)  # contradicts nothing
+    made = settings(corpus)
+    assert (made.quality, made.study_steps, made.study_seconds) == ("study", 0, 0.0)
+    assert (studying.texts, made.is_trained) == ([], False)
+    with pytest.raises(UsageError, match="another --study-steps"):
+        index(docs, corpus, model, study_steps=3)
+    reindex(ReindexRequest(corpus, wanted={"study_steps": 3}))
+    made = settings(corpus)
+    assert (made.study_steps, made.study_seconds, made.is_trained) == (3, CPU_SECONDS, True)
+    assert all(record.refined for record in records(corpus))
+    reindex(ReindexRequest(corpus, wanted={"study_steps": 0}))
+    made = settings(corpus)
+    assert (made.quality, made.study_steps, made.study_seconds) == ("study", 0, 0.0)
+    assert not any(record.refined for record in records(corpus))
 
 
 def test_copied_states_stay_refined(tmp_path: Path, docs: Path, model: ModelChoice, studying: PretendedStudy) -> None:
@@ -229,7 +253,7 @@ def test_twice_is_the_encode_mode_and_old_settings_count_as_what_they_say(
     with pytest.raises(UsageError, match="another --quality") as error:
         index(docs, tmp_path / "d", model, **STUDY)
     assert error.value.hint is not None
-    assert error.value.hint.endswith(f"precog reindex --corpus {tmp_path / 'd'} --quality study")
+    assert error.value.hint.endswith(f"precog reindex --corpus {tmp_path / 'd'} --quality study --study-steps {STEPS}")
 
 
 @pytest.mark.parametrize(
@@ -238,12 +262,13 @@ def test_twice_is_the_encode_mode_and_old_settings_count_as_what_they_say(
         ({"quality": "magic"}, "no such quality"),
         ({"quality": "fast", "encode_mode": "twice"}, "contradict"),
         ({"quality": "twice", "encode_mode": "once"}, "contradict"),
-        ({"quality": "study", "study_steps": 0}, "--study-steps is out of range"),
+        ({"quality": "study", "study_steps": -1}, "--study-steps is out of range"),
         ({"quality": "study", "study_seconds": 0.0}, "--study-seconds is out of range"),
         ({"quality": "study", "study_seconds": -1.0}, "--study-seconds is out of range"),
         ({"quality": "study", "study_seconds": math.nan}, "--study-seconds is out of range"),
         ({"quality": "study", "study_seconds": math.inf}, "--study-seconds is out of range"),
         ({"quality": "fast", "study_steps": 5}, "--study-steps needs --quality study"),
+        ({"quality": "study", "study_seconds": 5.0}, "--study-seconds needs --study-steps"),
         ({"study_seconds": 5.0}, "--study-seconds needs --quality study"),
     ],
 )
@@ -269,15 +294,15 @@ def test_a_model_without_gradients_is_refused_before_anything_is_made(
     tmp_path: Path, docs: Path, model: ModelChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_backbone: object) -> None:
-        raise ModelError("this model cannot be studied with: no gradients", hint="--quality twice")
+        raise UsageError("this model cannot be studied with: no gradients", hint="--quality twice")
 
     monkeypatch.setattr(study_module, "check_can_study", refuse)
-    with pytest.raises(ModelError):
+    with pytest.raises(UsageError):
         index(docs, tmp_path / "c", model, **STUDY)
     assert not (tmp_path / "c").exists()
     index(docs, tmp_path / "c", model)
     before = checksum(tmp_path / "c")
-    with pytest.raises(ModelError):
+    with pytest.raises(UsageError):
         reindex(ReindexRequest(tmp_path / "c", wanted=STUDY))
     assert checksum(tmp_path / "c") == before
 

@@ -40,7 +40,7 @@ def test_what_does_not_exist_is_refused_with_what_does() -> None:
     assert (quality.value.expected, encode.value.expected) == (", ".join(QUALITIES), ", ".join(ENCODE_MODES))
 
 
-@pytest.mark.parametrize("wrong", [{"study_steps": 0}, {"study_seconds": 0.0}, {"study_seconds": -2.0}])
+@pytest.mark.parametrize("wrong", [{"study_steps": -1}, {"study_seconds": 0.0}, {"study_seconds": -2.0}])
 @pytest.mark.parametrize("also", [{}, {"study_seconds": math.nan}, {"study_seconds": math.inf}])
 def test_limits_out_of_range(wrong: dict[str, object], also: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="out of range"):
@@ -50,10 +50,17 @@ def test_limits_out_of_range(wrong: dict[str, object], also: dict[str, object]) 
 def test_limits_are_for_what_is_studied_and_usual_where_nothing_is_said() -> None:
     with pytest.raises(UsageError, match="--study-seconds needs --quality study"):
         StudyLimits.of({"study_seconds": 2.0}, "twice")
+    for steps in (None, 0):
+        with pytest.raises(UsageError, match="--study-seconds needs --study-steps"):
+            StudyLimits.of({"study_seconds": 2.0, "study_steps": steps}, "study")
+    with pytest.raises(UsageError, match="--study-seconds needs --study-steps"):
+        StudyLimits.of({"study_seconds": 2.0, "study_steps": 0}, "study", own_steps=9)
+    assert StudyLimits.of({"study_seconds": 2.0}, "study", own_steps=9) == StudyLimits(None, 2.0)
     given = StudyLimits.of({"study_steps": 9, "study_seconds": 2}, "study")
     assert given.on("cpu") == given.on("cuda") == StudyLimits(9, 2.0)
-    assert StudyLimits().on("cpu") == StudyLimits(DEFAULT_STEPS, CPU_SECONDS)
-    assert StudyLimits().on("cuda") == StudyLimits(DEFAULT_STEPS, None)
+    assert StudyLimits().on("cpu") == StudyLimits(0).on("cpu") == StudyLimits(DEFAULT_STEPS, None) == StudyLimits(0)
+    assert StudyLimits(9).on("cpu") == StudyLimits(9, CPU_SECONDS)
+    assert StudyLimits(9).on("cuda") == StudyLimits(9, None)
 
 
 def test_it_needs_no_torch() -> None:

@@ -3,9 +3,9 @@ import torch
 from pretended_study import SPOILT, PretendedStudy
 
 from precog.backbones.tenns.backbone import TennsBackbone
-from precog.errors import ModelError
+from precog.errors import UsageError
 from precog.refine import study as study_module
-from precog.refine.choice import DEFAULT_STEPS, StudyLimits
+from precog.refine.choice import StudyLimits
 from precog.refine.quality import QualityStates, states_of, study_settings
 from precog.refine.study import StudySettings
 from precog.text.tokenizer import load_mistral_tokenizer
@@ -43,7 +43,7 @@ def test_states_are_read_and_where_it_is_asked_for_studied(backbone: TennsBackbo
 
 def test_what_became_of_them_is_counted(backbone: TennsBackbone, studying: PretendedStudy) -> None:
     ids = [backbone.tokenizer.encode(text) for text in TEXTS]
-    made = QualityStates(backbone, StudySettings())
+    made = QualityStates(backbone, StudySettings(6))
     assert [refined for _, refined in made.make(TEXTS, ids)] == [True, False, True]
     made.make(TEXTS[:1], ids[:1])
     assert made.tally.to_json() == {
@@ -53,7 +53,7 @@ def test_what_became_of_them_is_counted(backbone: TennsBackbone, studying: Prete
         "study_steps": 16,
         "study_sec": pytest.approx(0.4),
     }
-    assert made.about() == {"study": {"steps": DEFAULT_STEPS, "seconds": None, "seed": 0}}
+    assert made.about() == {"study": {"steps": 6, "seconds": None, "seed": 0}}
     read = QualityStates(backbone)
     assert [refined for _, refined in read.make(TEXTS, ids)] == [False] * 3
     assert (read.tally.studied, read.about()) == (0, {})
@@ -61,12 +61,14 @@ def test_what_became_of_them_is_counted(backbone: TennsBackbone, studying: Prete
 
 def test_a_model_is_asked_only_where_it_is_to_study(backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_backbone: object) -> None:
-        raise ModelError("this model cannot be studied with: no gradients")
+        raise UsageError("this model cannot be studied with: no gradients")
 
     monkeypatch.setattr(study_module, "check_can_study", refuse)
-    assert study_settings(backbone, "fast", StudyLimits()) is study_settings(backbone, "twice", StudyLimits()) is None
-    with pytest.raises(ModelError):
-        study_settings(backbone, "study", StudyLimits())
+    for quality, limits in (("fast", StudyLimits()), ("twice", StudyLimits()), ("study", StudyLimits(0))):
+        assert study_settings(backbone, quality, limits) is None
+    assert study_settings(backbone, "study", StudyLimits()) is None  # steps have to be asked for
+    with pytest.raises(UsageError):
+        study_settings(backbone, "study", StudyLimits(1))
     monkeypatch.undo()
     monkeypatch.setattr(study_module, "check_can_study", lambda _backbone: None)
     assert study_settings(backbone, "study", StudyLimits(7)) == StudySettings(7, None)

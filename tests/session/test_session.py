@@ -33,12 +33,19 @@ Opened = Callable[..., Session]
 
 
 def make_corpus(
-    folder: Path, docs: Path, backbone: TennsBackbone, encoder_spec: str = "", quality: str = "fast"
+    folder: Path,
+    docs: Path,
+    backbone: TennsBackbone,
+    encoder_spec: str = "",
+    quality: str = "fast",
+    study_steps: int = 0,
 ) -> None:
     docs.mkdir()
     (docs / "boats.txt").write_text("The ferry to the island leaves at nine from the old pier.")
     encoder = CountingEncoder()
-    settings = CorpusSettings("", encoder_spec, encoder.fingerprint, chunk_tokens=64, quality=quality)
+    settings = CorpusSettings(
+        "", encoder_spec, encoder.fingerprint, chunk_tokens=64, quality=quality, study_steps=study_steps
+    )
     layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
     with CorpusStore.create(
         folder,
@@ -83,7 +90,7 @@ def test_an_answer_from_a_refined_state_of_the_corpus_is_not_called_exact(
 ):
     monkeypatch.setattr(study_module, "study", PretendedStudy())
     monkeypatch.setattr(study_module, "check_can_study", lambda _backbone: None)
-    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality=quality)
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality=quality, study_steps=3 * (quality == "study"))
     with session(tmp_path / "ana", tmp_path / "c") as talk:
         composition = talk.say("When does the ferry to the island leave?").to_json()["composition"]
         assert composition["members"][0]["origin"] == "corpus"

@@ -8,6 +8,7 @@ import torch
 
 from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.model import build
+from precog.engine.span_mask import span_mask
 from precog.errors import TrainingError
 from precog.questions.passage import Ask, Kind, Passage
 from precog.train.asking import write
@@ -18,7 +19,6 @@ from precog.train.asking.write import REFUSALS, Asked, Asking, ask_slice, choose
 from precog.train.data.batches import MixtureEntry, QuestionBatches
 from precog.train.data.rows import PreparedSet, write_columns
 from precog.train.data.tokens import EOS_ID, PROMPT, Pieces, tokenise
-from precog.train.objective import span_mask
 
 CONFIG = TennsConfig(
     width=16, layers=2, inner=32, mixer="outer", heads=2, coefficients=4, channels=8, bottleneck=8, tied=True

@@ -84,3 +84,34 @@ class Backbone(Protocol):
     def scores(self, hidden: Float[Tensor, "B d"], token_ids: Int64[Tensor, " n"]) -> Float[Tensor, "B n"]:
         """FP32 scores of some tokens only, in main memory: what a mask leaves over."""
         ...
+
+
+@runtime_checkable
+class LearnableBackbone(Backbone, Protocol):
+    """A model through which gradients reach the states it reads from; its weights stay as they are."""
+
+    @property
+    def gives_gradients(self) -> bool:
+        """Whether it does as it was opened: packed weights give none."""
+        ...
+
+    def hidden_from(
+        self,
+        recurrent: Float[Tensor, "L R S"],
+        tokens: Int64[Tensor, "R U"],
+        lengths: Int64[Tensor, " R"],
+        tail: Float[Tensor, "L R J N"] | None = None,
+    ) -> Float[Tensor, "R U d"]:
+        """Hidden vectors of segments read from states, differentiable in ``recurrent``.
+
+        Args:
+            recurrent: states, one a row, on the model's device.
+            tokens: the segments, `opening` first, right-padded with any ids.
+            lengths: tokens of each row.
+            tail: the convolution's last inputs, where states carry them.
+        """
+        ...
+
+    def token_scores(self, hidden: Float[Tensor, "*any d"]) -> Float[Tensor, "*any V"]:
+        """Scores of every token, FP32 (FP64 of an FP64 model), on the device, differentiable in ``hidden``."""
+        ...

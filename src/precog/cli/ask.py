@@ -193,8 +193,8 @@ def _use(asker: Asker, answer: CorpusAnswer, is_used: bool, is_stored: bool) -> 
     if not is_used:
         return "only found"
     if answer.mode == "inject" and not is_stored:
-        is_studied = asker.searcher is not None and asker.searcher.settings.is_studied
-        again = "read again, not studied" if is_studied else "read again"
+        is_trained = asker.searcher is not None and asker.searcher.settings.is_trained
+        again = "read again, not studied" if is_trained else "read again"
         return f"its state gave way: {again}, then injected"
     return "injected" if answer.mode == "inject" else "read"
 

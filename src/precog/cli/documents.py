@@ -13,7 +13,7 @@ def documents(corpus: options.Corpus = None, as_json: options.Json = False) -> i
     with CorpusStore.open(settings.corpus_folder) as store:
         rows = sorted(store.documents(), key=lambda row: (row.info.source, row.status))
         made_with = settings_of(store)
-        places = store.refined() if made_with.is_studied else set()
+        places = store.refined() if made_with.is_trained else set()
         refined = {row.id: _num_refined(store, row, places) for row in rows} if places else {}
     if as_json:
         documents = [{**_json(row), "refined": refined.get(row.id, 0)} for row in rows]

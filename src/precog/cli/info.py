@@ -25,7 +25,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         size, made_with = store.size(), settings_of(store)
         layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
         budget_bytes = store.state_budget_bytes
-        num_refined = len(store.refined()) if made_with.is_studied else 0
+        num_refined = len(store.refined()) if made_with.is_trained else 0
     own_chunk_tokens = _chunk_tokens_of(made_with.model)
     if as_json:
         counts = asdict(size)
@@ -55,10 +55,9 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     if own_chunk_tokens not in (None, made_with.chunk_tokens):
         strategy += f"; its model's own length is {own_chunk_tokens}"
     kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
-    if made_with.is_studied:
+    if made_with.is_trained:
         seconds = f", {made_with.study_seconds:g} s" if made_with.study_seconds else ""
-        if made_with.study_steps:
-            kept += f", studied at most {counted(made_with.study_steps, 'step')}{seconds} each: {num_refined:,} refined"
+        kept += f", studied at most {counted(made_with.study_steps, 'step')}{seconds} each: {num_refined:,} refined"
     room_tokens = layout.note.get("room_tokens")
     if room_tokens:
         kept += f"; with keys and values of attention of up to {room_tokens} tokens"
@@ -66,7 +65,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     states = f"{size.num_states:,} × {human_bytes(layout.state_bytes)} ({kept})"
     if budget_bytes is not None:
         states += f"; budget {human_bytes(budget_bytes)}, {size.num_unstored:,} gave way and are read again when needed"
-        states += ", not studied" if made_with.is_studied and size.num_unstored else ""
+        states += ", not studied" if made_with.is_trained and size.num_unstored else ""
     sentences = f", and {size.num_parts:,} of their sentences" if made_with.is_studied else ""
     lines = [
         ("documents", f"{total:,}{failed}"),

@@ -71,8 +71,8 @@ Quality = Annotated[
     typer.Option(
         "--quality",
         metavar="fast|twice|study",
-        help="How a chunk becomes a state: read once, read twice, or read and then trained on questions made from its "
-        "own text, the model's weights as they are.  \\[default: fast]",
+        help="How a chunk becomes a state: read once, read twice, or studied: read and, with --study-steps, then "
+        "trained on questions made from its own text, the model's weights as they are.  \\[default: fast]",
         show_default=False,
     ),
 ]
@@ -81,7 +81,7 @@ StudySteps = Annotated[
     typer.Option(
         "--study-steps",
         metavar="N",
-        help="Most gradient steps of a state, with --quality study.  \\[default: 60]",
+        help="Most gradient steps of a state, with --quality study; 0 for none.  \\[default: 0]",
         show_default=False,
     ),
 ]
@@ -90,7 +90,7 @@ StudySeconds = Annotated[
     typer.Option(
         "--study-seconds",
         metavar="S",
-        help="What studying a chunk may take, with --quality study.  \\[default: 30 on a CPU, else no limit]",
+        help="What the steps of a chunk may take, with --study-steps.  \\[default: 30 on a CPU, else no limit]",
         show_default=False,
     ),
 ]

@@ -295,7 +295,7 @@ class Asker:
             return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
         if any(text.part is not None for text in texts):
             return Plan("inject", "states are focused on a part of the text, which reading would not give", {})
-        if self.searcher.settings.is_studied and any(text.is_refined for text in texts):
+        if self.searcher.settings.is_trained and any(text.is_refined for text in texts):
             return Plan("inject", "states are refined, which reading would not give", {})
         planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
         return planner.plan(texts, options.compose)

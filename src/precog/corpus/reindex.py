@@ -79,7 +79,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             # a template belongs to the model it was given for: another one brings its own, unless one is given again
             settings = replace(settings, template=request.model.template_for(before.template))
             backbone = open_model(settings, request.model)
-            if settings.is_studied and not before.is_studied:
+            if settings.is_trained and not before.is_trained:
                 settings = settings.studied_within(settings.study_limits.on(backbone.device.type))
             study_settings(backbone, settings.quality, settings.study_limits)  # refused before anything is read
             request.model.check_found(before.model, old.fingerprint.hex() == backbone.fingerprint, "corpus")
@@ -117,15 +117,18 @@ def _wanted(before: CorpusSettings, wanted: Mapping[str, object]) -> CorpusSetti
     assert quality is None or isinstance(quality, str)
     assert encode_mode is None or isinstance(encode_mode, str)
     limits = StudyLimits.of(
-        asked, quality or (before.quality if encode_mode is None or before.is_studied else quality_of(encode_mode))
+        asked,
+        quality or (before.quality if encode_mode is None or before.is_studied else quality_of(encode_mode)),
+        before.study_steps,
     )
     kept = {key: value for key, value in asked.items() if key in ("quality", "codec", "layers")}
     read = encode_mode_for(quality, encode_mode) or before.encode_mode
     settings = replace(before, encode_mode=read, **kept)  # type: ignore[arg-type]  # all of them are texts
     if not settings.is_studied:
         return settings.studied_within(StudyLimits())
-    own = before.study_limits
-    return settings.studied_within(StudyLimits(limits.steps or own.steps, limits.seconds or own.seconds))
+    steps = before.study_steps if limits.steps is None else limits.steps
+    seconds = limits.seconds or before.study_seconds or None
+    return settings.studied_within(StudyLimits(steps, seconds if steps else None))
 
 
 def _studying(settings: CorpusSettings) -> tuple[str, StudyLimits]:

@@ -45,9 +45,9 @@ class CorpusSettings:
         strategy: how documents are parted.
         encoding_dtype: compute dtype the states were made with.
         template: what stood around chunks and questions in place of the model's own, as JSON; "" for nothing.
-        quality: ``fast`` or ``twice``, as the encode mode says, or ``study``: states are read, then trained alone.
-        study_steps: most gradient steps of a state that is studied; 0 where none is.
-        study_seconds: what studying a chunk may take; 0.0 where the steps alone are the limit.
+        quality: ``fast`` or ``twice``, as the encode mode says, or ``study``.
+        study_steps: most gradient steps of a state that is studied; 0 for none.
+        study_seconds: what the steps of a chunk may take; 0.0 where their number alone is the limit.
         keys: what chunks are found by: ``text``, as in every corpus that does not say it, ``title`` or ``questions``;
             see `precog.questions.found_by`.
     """
@@ -99,13 +99,18 @@ class CorpusSettings:
 
     @property
     def is_studied(self) -> bool:
-        """Whether states are studied after they were read."""
+        """Whether the quality is ``study``."""
         return self.quality == STUDY
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether states are trained after they were read, so that some may be refined."""
+        return self.is_studied and self.study_steps > 0
 
     @property
     def study_limits(self) -> StudyLimits:
         """How long each is studied."""
-        return StudyLimits(self.study_steps or None, self.study_seconds or None)
+        return StudyLimits(self.study_steps, self.study_seconds or None)
 
     def studied_within(self, limits: StudyLimits) -> "CorpusSettings":
         """The same with limits that later runs keep."""
@@ -126,7 +131,7 @@ class CorpusSettings:
         assert quality is None or isinstance(quality, str)
         assert encode_mode is None or isinstance(encode_mode, str)
         encode_mode_for(quality, encode_mode)
-        StudyLimits.of(wanted, quality or self.quality)
+        StudyLimits.of(wanted, quality or self.quality, self.study_steps)
         changed = [key for key in _FLAGS if wanted.get(key) not in (None, getattr(self, key))]
         if not changed:
             return

@@ -130,7 +130,7 @@ def verify_corpus(
         backbone = open_model(settings, choice)
         states = state_reader(store, settings, backbone, named=choice.name)
         layers = LayerSubset.parse(settings.layers, backbone.spec.layers)
-        refined = store.refined() if settings.is_studied else set()
+        refined = store.refined() if settings.is_trained else set()
         chosen = _spread(store, num_chunks, refined)
         question = verification_question(backbone)
         found = Conformance()
@@ -194,7 +194,7 @@ def verify_corpus(
 
 def _wrong_with(refined: Record, settings: CorpusSettings, states: StateReader) -> str:
     """What can be told of a refined state without making it again; "" for nothing."""
-    if not settings.is_studied:
+    if not settings.is_trained:
         return "nothing of this corpus is studied"
     try:
         states.state(refined)

@@ -6,21 +6,26 @@ from dataclasses import asdict
 from precog.backbones.protocol import Backbone
 from precog.refine import study as studying
 from precog.refine.choice import DEFAULT_STEPS, STUDY, StudyLimits
+from precog.refine.focus import check_can_focus
 from precog.refine.study import Studied, StudySettings
 from precog.refine.tally import StudyTally
 from precog.state import State
 
 
 def study_settings(backbone: Backbone, quality: str, limits: StudyLimits) -> StudySettings | None:
-    """How states are studied, within limits as they are given; None where they are only read.
+    """How states are trained, within limits as they are given; None where there are no gradient steps.
 
     Raises:
-        UsageError, ModelError: the model cannot be studied with.
+        UsageError: the model cannot be studied with: its states have no mean, or steps are wanted and it gives no gradients.
     """
     if quality != STUDY:
         return None
+    check_can_focus(backbone)
+    steps = DEFAULT_STEPS if limits.steps is None else limits.steps
+    if not steps:
+        return None
     studying.check_can_study(backbone)
-    return StudySettings(limits.steps or DEFAULT_STEPS, limits.seconds)
+    return StudySettings(steps, limits.seconds)
 
 
 def states_of(

@@ -9,11 +9,12 @@ import dataclasses
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from torch import Tensor
 from torch.nn import functional
 
 from precog.backbones.tenns.model import Pass, TennsModel
+from precog.engine.span_mask import span_mask
 from precog.train.cross_entropy import IGNORED
 from precog.train.data.tokens import EOS_ID
 from precog.train.questions import QuestionBatch, answer_tokens, varied_states
@@ -46,24 +47,6 @@ class LossWeights:
     def vector(self, device: torch.device) -> Tensor:
         """The weights of `LOSSES`, FP32."""
         return torch.tensor([getattr(self, name) for name in LOSSES], device=device)
-
-
-def span_mask(
-    context: Int64[Tensor, "R T"], context_length: Int64[Tensor, " R"], answer: Int64[Tensor, "R A"]
-) -> Bool[Tensor, "R A T"]:
-    """Where each answer token may be taken from: position p is allowed for token j when the j answer tokens before it
-    stand right before p in the chunk. Token 0 may be taken from anywhere after the boundary token.
-    """
-    length = context.shape[1]
-    position = torch.arange(length, device=context.device)
-    allowed = (position[None] >= 1) & (position[None] < context_length[:, None])
-    inside = allowed
-    masks = [allowed]
-    for j in range(answer.shape[1] - 1):
-        matched = allowed & (context == answer[:, j, None])
-        allowed = functional.pad(matched[:, :-1], (1, 0)) & inside
-        masks.append(allowed)
-    return torch.stack(masks, dim=1)
 
 
 def context_targets(context: Int64[Tensor, "B T"], length: Int64[Tensor, " B"]) -> Int64[Tensor, "B T"]:

@@ -374,6 +374,34 @@ class TennsBackbone:
         """FP32 scores of some tokens only: a mask of n tokens needs n rows of the head, not V."""
         return self._plain(self.model.scores(hidden, token_ids.to(self.device)))
 
+    @property
+    def gives_gradients(self) -> bool:
+        """Whether gradients reach a state; packed weights have no backward pass."""
+        return not is_packed(self.model)
+
+    def hidden_from(
+        self,
+        recurrent: Float[Tensor, "L R S"],
+        tokens: Int64[Tensor, "R U"],
+        lengths: Int64[Tensor, " R"],
+        tail: Float[Tensor, "L R J N"] | None = None,
+    ) -> Float[Tensor, "R U d"]:
+        """Hidden vectors of segments read from states, differentiable in ``recurrent``; the weights are frozen.
+
+        Args:
+            recurrent: states, one a row, FP32 (FP64 of an FP64 model), on the model's device.
+            tokens: the segments, boundary first, right-padded with any ids.
+            lengths: tokens of each row.
+            tail: the convolution's last inputs, where states carry them.
+        """
+        hidden: Tensor = self.model(tokens, state=recurrent, tail=tail, lengths=lengths, dtype=self.dtype).hidden
+        return hidden
+
+    def token_scores(self, hidden: Float[Tensor, "*any d"]) -> Float[Tensor, "*any V"]:
+        """Scores of every token, FP32 (FP64 of an FP64 model), on the device, differentiable in ``hidden``."""
+        scores = self.model.logits(hidden)
+        return scores if scores.dtype == torch.float64 else scores.float()
+
     @staticmethod
     def _plain(scores: Tensor) -> Tensor:
         return scores.cpu() if scores.dtype == torch.float64 else scores.float().cpu()
