@@ -71,8 +71,9 @@ Quality = Annotated[
     typer.Option(
         "--quality",
         metavar="fast|twice|study",
-        help="How a chunk becomes a state: read once, read twice, or studied: read and, with --study-steps, then "
-        "trained on questions made from its own text, the model's weights as they are.  \\[default: fast]",
+        help="What answers start from: chunks read once, read twice, or studied: each sentence is read alone, too, and "
+        "an answer starts from the mean of a chunk and its sentence nearest to the question; better answers, several "
+        "times the bytes.  \\[default: fast]",
         show_default=False,
     ),
 ]

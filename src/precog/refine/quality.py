@@ -16,7 +16,8 @@ def study_settings(backbone: Backbone, quality: str, limits: StudyLimits) -> Stu
     """How states are trained, within limits as they are given; None where there are no gradient steps.
 
     Raises:
-        UsageError: the model cannot be studied with: its states have no mean, or steps are wanted and it gives no gradients.
+        UsageError: the model cannot be studied with: its states have no mean, or steps are wanted and there are no
+            gradients.
     """
     if quality != STUDY:
         return None
