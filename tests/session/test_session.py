@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from made_keys import CountingEncoder
 from pretended_study import PretendedStudy
 from tiny_memory import chunks, open_memory, said
@@ -13,7 +14,7 @@ from tiny_memory import chunks, open_memory, said
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.corpus.ingest import Ingest
 from precog.corpus.settings import CorpusSettings
-from precog.engine import Composing
+from precog.engine import Composing, answer_composed
 from precog.errors import EncoderError, UsageError
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
@@ -22,6 +23,7 @@ from precog.memory.utterance import Utterance
 from precog.records import ModelChoice
 from precog.refine import study as study_module
 from precog.session import Session, SessionOptions, memory_side
+from precog.session import session as session_module
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
 from precog.text.sources import find_sources
@@ -39,9 +41,10 @@ def make_corpus(
     encoder_spec: str = "",
     quality: str = "fast",
     study_steps: int = 0,
+    text: str = "The ferry to the island leaves at nine from the old pier.",
 ) -> None:
     docs.mkdir()
-    (docs / "boats.txt").write_text("The ferry to the island leaves at nine from the old pier.")
+    (docs / "boats.txt").write_text(text)
     encoder = CountingEncoder()
     settings = CorpusSettings(
         "", encoder_spec, encoder.fingerprint, chunk_tokens=64, quality=quality, study_steps=study_steps
@@ -95,6 +98,29 @@ def test_an_answer_from_a_refined_state_of_the_corpus_is_not_called_exact(
         composition = talk.say("When does the ferry to the island leave?").to_json()["composition"]
         assert composition["members"][0]["origin"] == "corpus"
         assert (composition["exact"], composition["refined"]) == (quality == "fast", quality == "study")
+
+
+@pytest.mark.parametrize("quality", ["fast", "study"])
+def test_an_answer_from_a_studied_corpus_starts_from_the_mean_of_chunk_and_sentence(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch, quality: str
+):
+    text = "The ferry leaves at nine from the old pier. The kiosk sells ice cream and newspapers all day."
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality=quality, text=text)
+    given = []
+    monkeypatch.setattr(
+        session_module,
+        "answer_composed",
+        lambda *args, **named: given.append(args[1]) or answer_composed(*args, **named),
+        "answer_composed",
+        lambda *args, **named: given.append(args[1]) or answer_composed(*args, **named),
+    )
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        composition = talk.say("What does the kiosk sell?").to_json()["composition"]
+    assert (composition["exact"], composition["refined"]) == (quality == "fast", False)
+    read = [backbone.tokenizer.encode(part) for part in (text, text[text.index("The kiosk") :])]
+    whole, part = (state.recurrent for state in backbone.encode_chunks(read))
+    wanted = whole if quality == "fast" else (whole + part) / 2
+    torch.testing.assert_close(given[0][0].recurrent, wanted, atol=2e-3, rtol=2e-3)
 
 
 def test_a_memory_begins_with_the_encoder_of_the_corpus_it_is_searched_with(
