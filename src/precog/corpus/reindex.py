@@ -121,7 +121,7 @@ def _wanted(before: CorpusSettings, wanted: Mapping[str, object]) -> CorpusSetti
         quality or (before.quality if encode_mode is None or before.is_studied else quality_of(encode_mode)),
         before.study_steps,
     )
-    kept = {key: value for key, value in asked.items() if key in ("quality", "codec", "layers")}
+    kept = {key: value for key, value in asked.items() if key in ("quality", "codec", "layers", "keys")}
     read = encode_mode_for(quality, encode_mode) or before.encode_mode
     settings = replace(before, encode_mode=read, **kept)  # type: ignore[arg-type]  # all of them are texts
     if not settings.is_studied:
