@@ -111,8 +111,6 @@ def test_an_answer_from_a_studied_corpus_starts_from_the_mean_of_chunk_and_sente
         session_module,
         "answer_composed",
         lambda *args, **named: given.append(args[1]) or answer_composed(*args, **named),
-        "answer_composed",
-        lambda *args, **named: given.append(args[1]) or answer_composed(*args, **named),
     )
     with session(tmp_path / "ana", tmp_path / "c") as talk:
         composition = talk.say("What does the kiosk sell?").to_json()["composition"]
