@@ -5,6 +5,7 @@ that every step ran and at least seven of the eight answers came from the right 
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -163,6 +164,12 @@ def summarise(report: dict[str, Any], injected: Sequence[Asked], in_context: Seq
     console.print(table)
     same = sum(a.reply["text"] == b.reply["text"] for a, b in zip(injected, in_context, strict=True))
     console.print(f"The same answer both ways: {same} of {count}.")
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores:
+        console.print(
+            f"[yellow]Other processes were busy[/] ({load:.1f} of them wanted {cores} cores): times say little then. "
+            "--threads N, or PRECOG_THREADS, keeps the model to cores that are free."
+        )
     speed = f"{report['tokens_per_sec']:,.0f} tokens/s"
     console.print(f"Indexed once: {report['chunks']:,} chunks, {report['tokens']:,} tokens at {speed}.")
 

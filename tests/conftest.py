@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from precog.config import HOME, VARIABLES
 
 if not torch.cuda.is_available():  # kernels are interpreted: said before anything imports triton, as libraries do
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.register_profile("dev", deadline=None)
+# neither a deadline nor a pace of the examples: they say how busy the machine is
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", patient, derandomize=True)
+settings.register_profile("dev", patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
@@ -21,6 +23,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     for variable in VARIABLES:
         monkeypatch.delenv(variable.environment, raising=False)
+    for name in [name for name in os.environ if name.startswith("PRECOG_SERVER_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv(HOME, str(tmp_path_factory.getbasetemp() / "home"))
 
 

@@ -1,21 +1,26 @@
 """Settings: flag > environment > config file > default, strict and frozen; every variable stands in one table.
 
 The config file is ``config.toml`` in the home folder (``PRECOG_HOME``, default ``~/.precog``), one ``key = value`` a
-line. A key that nobody knows, or a value out of range, is refused with the place it came from.
+line. A key that nobody knows, or a value out of range, is refused with the place it came from. The table ``[server]``
+is the server's own: its keys are in `precog.server.settings`.
 """
 
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 from precog.errors import CorpusError, UsageError
 
+Retrieval = Literal["hybrid", "dense", "bm25"]
+"""By meaning and by words, or by one of them."""
 HOME = "PRECOG_HOME"
 CONFIG_FILE = "config.toml"
+SERVER = "server"
+"""The table of the config file that `precog serve` reads."""
 MAX_THREADS = 4096
 _DEVICE = re.compile(r"auto|cpu(:0)?|cuda(:[0-9]{1,3})?|mps(:0)?")
 
@@ -65,7 +70,9 @@ def _text(value: object) -> str:
     return str(expanded(value)) if value.startswith("~") else value
 
 
-def _one_of(*names: str) -> Callable[[object], object]:
+def one_of(*names: str) -> Callable[[object], object]:
+    """Reads one of some words."""
+
     def read(value: object) -> str:
         if value not in names:
             raise ValueError(" or ".join(names))
@@ -91,7 +98,8 @@ def _threads(value: object) -> int:
     return number
 
 
-def _switch(value: object) -> bool:
+def switch(value: object) -> bool:
+    """Reads true or false, as people write it."""
     if isinstance(value, bool):
         return value
     names = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -105,15 +113,15 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("device", "PRECOG_DEVICE", "--device", "where the model computes", _device, "auto"),
     Variable("threads", "PRECOG_THREADS", "--threads", "CPU threads of the model; default: torch's choice", _threads),
     Variable("dtype", "PRECOG_DTYPE", "--dtype", "what the model computes in; packed: INT4 and INT8 weights stay so",
-             _one_of("auto", "float32", "bfloat16", "packed"), "auto"),
+             one_of("auto", "float32", "bfloat16", "packed"), "auto"),
     Variable("template", "PRECOG_TEMPLATE", "--template", "JSON file with the text around chunks and questions", _text),
     Variable("corpus", "PRECOG_CORPUS", "--corpus", "corpus folder", _text),
     Variable(
         "encoder", "PRECOG_ENCODER", "--encoder", "sentence encoder: folder, ONNX file or cached hub id", _text
     ),
     Variable("retrieval", "PRECOG_RETRIEVAL", "--retrieval", "how chunks are found",
-             _one_of("hybrid", "dense", "bm25"), "hybrid"),
-    Variable("debug", "PRECOG_DEBUG", "", "show the traceback of an error", _switch, "false"),
+             one_of("hybrid", "dense", "bm25"), "hybrid"),
+    Variable("debug", "PRECOG_DEBUG", "", "show the traceback of an error", switch, "false"),
 )  # fmt: skip
 """Every setting that has an environment variable; ``PRECOG_HOME`` alone, the folder they are read from, is not here."""
 
@@ -143,7 +151,7 @@ class Settings:
     template: str | None = None
     corpus: str | None = None
     encoder: str | None = None
-    retrieval: Literal["hybrid", "dense", "bm25"] = "hybrid"
+    retrieval: Retrieval = "hybrid"
     debug: bool = False
 
     @property
@@ -173,25 +181,71 @@ def resolve(flags: Mapping[str, object] | None = None, environment: Mapping[str,
         UsageError: an unknown key, or a value that its variable cannot have.
     """
     environment = os.environ if environment is None else environment
-    home = expanded(environment.get(HOME) or "~/.precog")
-    in_file = _config_file(home / CONFIG_FILE, bool(environment.get(HOME)))
-    known = {variable.key: variable for variable in VARIABLES}
+    home = home_of(environment)
+    in_file = {key: value for key, value in config_file(environment).items() if key != SERVER}
+    values = values_of(VARIABLES, flags or {}, environment, in_file, str(home / CONFIG_FILE))
+    return Settings(home=home, **values)  # type: ignore[arg-type]  # each value was read by its variable
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """The home folder of the program.
+
+    Raises:
+        UsageError: there is no such user.
+    """
+    return expanded(environment.get(HOME) or "~/.precog")
+
+
+def config_file(environment: Mapping[str, str]) -> dict[str, object]:
+    """What stands in the config file; nothing where there is none.
+
+    Raises:
+        UsageError: it cannot be read, or its table for the server is none.
+    """
+    path = home_of(environment) / CONFIG_FILE
+    found = _config_file(path, bool(environment.get(HOME)))
+    if not isinstance(found.get(SERVER, {}), dict):
+        given = f"{SERVER} in {path}"
+        raise UsageError("this setting is a table of several", given=given, expected=f"[{SERVER}] on a line of its own")
+    return found
+
+
+def values_of(
+    variables: Sequence[Variable],
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    in_file: Mapping[str, object],
+    place: str,
+) -> dict[str, object]:
+    """The value of every variable that has one: flag > environment > config file > default.
+
+    Args:
+        variables: all that may be set.
+        flags: by key; None values are not set.
+        environment: of the process.
+        in_file: what the config file says.
+        place: of it, for errors.
+
+    Raises:
+        UsageError: an unknown key, or a value that its variable cannot have.
+    """
+    known = {variable.key for variable in variables}
     for key in in_file:
         if key not in known:
-            expected = ", ".join(known)
-            raise UsageError("unknown setting", given=f"{key} in {home / CONFIG_FILE}", expected=expected)
+            expected = ", ".join(variable.key for variable in variables)
+            raise UsageError("unknown setting", given=f"{key} in {place}", expected=expected)
     values: dict[str, object] = {}
-    for variable in VARIABLES:
-        given = (flags or {}).get(variable.key)
+    for variable in variables:
+        given = flags.get(variable.key)
         if given is not None:
             values[variable.key] = _read(variable, given, variable.flag)
         elif environment.get(variable.environment):
             values[variable.key] = _read(variable, environment[variable.environment], variable.environment)
         elif variable.key in in_file:
-            values[variable.key] = _read(variable, in_file[variable.key], f"{variable.key} in {home / CONFIG_FILE}")
+            values[variable.key] = _read(variable, in_file[variable.key], f"{variable.key} in {place}")
         elif variable.default:
             values[variable.key] = variable.read(variable.default)
-    return Settings(home=home, **values)  # type: ignore[arg-type]  # each value was read by its variable
+    return values
 
 
 def _read(variable: Variable, value: object, place: str) -> object:

@@ -1,20 +1,26 @@
 """Every error PRECOG raises on purpose.
 
-PrecogError
-├── UsageError            the command line or the configuration contradicts itself        (exit 2)
-├── InputError            what the user gave cannot be read or used
-│   └── DocumentError     one document yields nothing: scanned, encrypted, truncated, binary
-├── ModelError            a checkpoint is missing, damaged or of an unknown shape
-├── StateError            a state may not be used this way
-│   ├── ForeignStateError   made by another model, tokenizer, config or template
-│   ├── DamagedStateError   its bytes are not those that were written
-│   └── BoundaryError       a boundary state continued by something else than a new segment
-├── CorpusError           a corpus folder is missing, foreign, or of another version
-│   ├── BusyError           another process is writing
-│   └── DamagedCorpusError  the catalogue or a segment is damaged
-├── EncoderError          a sentence encoder is missing, or not the corpus's own
-├── StorageError          the disk is full or refuses to be written
-└── TrainingError         data, loss or a resume that cannot be trusted
+All derive from one root:
+
+    PrecogError
+    ├── UsageError            the command line or the configuration contradicts itself        (exit 2)
+    ├── InputError            what the user gave cannot be read or used
+    │   └── DocumentError     one document yields nothing: scanned, encrypted, truncated, binary
+    ├── ModelError            a checkpoint is missing, damaged or of an unknown shape
+    ├── StateError            a state may not be used this way
+    │   ├── ForeignStateError   made by another model, tokenizer, config or template
+    │   ├── DamagedStateError   its bytes are not those that were written
+    │   └── BoundaryError       a boundary state continued by something else than a new segment
+    ├── CorpusError           a corpus folder is missing, foreign, or of another version
+    │   ├── BusyError           another process is writing
+    │   └── DamagedCorpusError  the catalogue or a segment is damaged
+    ├── EncoderError          a sentence encoder is missing, or not the corpus's own
+    ├── StorageError          the disk is full or refuses to be written
+    ├── TrainingError         data, loss or a resume that cannot be trusted
+    ├── AccessError           whoever asks has no key, or may not do this with it
+    ├── MissingError          there is nothing of this name, or not for whoever asks
+    ├── LimitError            too large, too many, or too much at once
+    └── CancelledError        whoever asked has gone
 """
 
 
@@ -139,3 +145,51 @@ class TrainingError(PrecogError):
     """Data, a loss or a resume that cannot be trusted."""
 
     code = "training"
+
+
+class AccessError(PrecogError):
+    """Whoever asks has no key, or may not do this with it.
+
+    Attributes:
+        is_known: whether the key is one; then it is the act that is refused.
+    """
+
+    code = "access"
+
+    def __init__(self, message: str, *, is_known: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.is_known = is_known
+
+
+class MissingError(PrecogError):
+    """There is nothing of this name, or not for whoever asks: the answer is the same."""
+
+    code = "missing"
+
+
+class LimitError(PrecogError):
+    """Something is too large, or there is too much of it at once.
+
+    Attributes:
+        retry_after_sec: when to try again; None where it would be refused then, too.
+    """
+
+    code = "limit"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        given: object = None,
+        expected: object = None,
+        hint: str | None = None,
+        retry_after_sec: float | None = None,
+    ) -> None:
+        super().__init__(message, given=given, expected=expected, hint=hint)
+        self.retry_after_sec = retry_after_sec
+
+
+class CancelledError(PrecogError):
+    """Whoever asked has gone; what was begun for them is dropped."""
+
+    code = "cancelled"

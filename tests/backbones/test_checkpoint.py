@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import SafetensorError
 
+from precog.backbones import registry
 from precog.backbones.card import ModelCard
 from precog.backbones.registry import choose_device, find_model, installed_models, load_backbone
 from precog.backbones.tenns.backbone import TennsBackbone
@@ -358,3 +359,9 @@ def test_whatever_reading_a_tensor_raises_is_one_clear_line(error, folder, monke
     with pytest.raises(ModelError, match=r"a weight file is damaged.*could not determine") as caught:
         load_backbone(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_is_called_by_the_name_that_it_is_installed_by(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "installed_models", lambda: {"tenns-base": tmp_path / "precog_tenns_base"})
+    assert registry.title_of(str(tmp_path / "precog_tenns_base")) == "tenns-base"
+    assert registry.title_of(str(tmp_path / "mine")) == "mine"

@@ -62,6 +62,21 @@ def test_a_packed_product_is_the_unpacked_one_within_bf16(scheme, rows, groups, 
             assert alone.equal(found[start : start + 1])
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("rows", [1, 7, 8, 20])
+def test_a_packed_product_of_many_is_the_same_within_bf16(scheme, rows):
+    draw = torch.Generator().manual_seed(rows)
+    stored = pack(torch.randn(2100, 128, generator=draw), scheme)
+    x = torch.randn(rows, 128, generator=draw)
+    packed = PackedLinear(stored, scheme)
+    exact = x @ unpack(stored, scheme).T
+    bound = 2 * BF16 * (x.abs() @ unpack(stored, scheme).abs().T) + BF16 * exact.abs()
+    found = packed.many(x[None])[0]
+    assert found.dtype == torch.float32
+    assert ((found - exact).abs() <= bound).all()
+    assert found.equal(packed(x)) == (scheme != "int8" or rows < 8)
+
+
 def test_packed_integers_and_int4_scales_are_exact():
     for scheme in ("int4:32", "int4:64", "int4:128", "int4:channel"):
         stored = pack(torch.randn(48, 256, generator=torch.Generator().manual_seed(1)), scheme)
@@ -124,6 +139,29 @@ def test_steps_of_a_packed_model_are_its_scan(mixer, tmp_path):
     for chunk, encoded in zip((ids, ids[:7], ids[:1]), together, strict=True):
         [alone] = packed.encode_chunks([chunk])
         assert (encoded.recurrent - alone.recurrent).norm() <= 0.01 * alone.recurrent.norm()
+
+
+@pytest.mark.parametrize("mixer", ["outer", "diagonal"])
+def test_what_a_row_comes_to_does_not_depend_on_the_rows_beside_it(mixer, tmp_path):
+    packed = load_backbone(
+        folder_of(tmp_path / "m", mixer, tied=True, matrices="int4:32", embedding="int8"),
+        device="cpu",
+        dtype="packed",
+    )
+    made = torch.Generator().manual_seed(0)
+    texts = [torch.randint(300, 30_000, (length,), generator=made).tolist() for length in (9, 3, 20, 33, 40, 70, 1, 25)]
+    longest = 1 + max(map(len, texts))
+    rows = torch.tensor([[1, *text] + [0] * (longest - 1 - len(text)) for text in texts])
+    batch = packed.open([packed.empty_state() for _ in texts])
+    batch, hidden = packed.read_padded(batch, rows, [1 + len(text) for text in texts])
+    for turn in range(3):
+        for row, text in enumerate(texts):
+            alone, of_it = packed.read(packed.open([packed.empty_state()]), torch.tensor([[1, *text]]))
+            for token in range(turn):
+                alone, of_it = packed.step(alone, [400 + token])
+            assert torch.equal(of_it[0], hidden[row]), (turn, row)
+            assert torch.equal(alone.recurrent[:, 0], batch.recurrent[:, row]), (turn, row)
+        batch, hidden = packed.step(batch, [400 + turn] * len(texts))
 
 
 def test_packed_bytes_are_few_and_only_large_quantised_models_are_packed_by_themselves(tmp_path, monkeypatch):

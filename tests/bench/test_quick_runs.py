@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from precog.backbones.protocol import Backbone
-from precog.bench import decode, encode, index, store, ttft
+from precog.bench import decode, encode, index, serve, store, ttft
 from precog.bench.filling import add_facts, create_store, fill
 from precog.bench.memory import peak_of_indexing
 from precog.bench.model import QUICK, model_folder, model_name, open_backbone, state_spec
@@ -96,6 +96,24 @@ def test_encode_and_decode(backbone):
     row = shown["values"]["decode"][0]
     assert row["share_of_bandwidth"] == pytest.approx(shown["ceiling"]["token_sec"] / row["token_sec"], rel=1e-3)
     assert shown["values"]["weight_bytes"] == 4 * sum(p.numel() for p in backbone.model.parameters())
+
+
+def test_serve_compares_many_answers_with_one(backbone, capsys):
+    shown = serve.bench_serve(backbone, serve.sized(quick=True, streams=[2, 16], tokens=3), quick=True).to_json()
+    values = shown["values"]
+    assert [row["streams"] for row in values["serve"]] == [1, 2, 16]
+    assert values["serve"][0]["over_one"] == 1
+    assert values["same_answers"] == values["same_tokens"] == 1
+    assert values["tokens_of_answers"] == 16 * 3
+    assert shown["ratios"]["streams_16"]["target"] == 4
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "serve", "--quick", "--json", "--streams", "2"])
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["ratios"] == {}
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "serve", "--quick", "--streams", "0"])
+    assert ended.value.code == 2
+    assert "--streams is out of range" in capsys.readouterr().err
 
 
 def test_the_command_prints_one_object_last(capsys):

@@ -14,7 +14,11 @@ def run(capsys, *words):
     return ended.value.code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", NAMES)
+# each takes a process of its own; those that share their machinery with another one are left to the long tests
+ALIKE = {"falcon_h1", "granitemoehybrid", "jamba", "nemotron_h", "olmo_hybrid", "qwen3_next", "zamba2", "falcon_mamba"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in NAMES])
 def test_every_architecture_is_exact(name, capsys):
     status, said = run(capsys, "--tiny", name)
     [row] = said["models"]

@@ -153,7 +153,10 @@ def test_what_parts_are_worth_is_told(run: Run, model: Path, tmp_path: Path) -> 
     assert not [mode for mode in modes.split(",") if not any(f" {mode} " in line for line in lines if "│" in line)]
     told_first = next(line for line in lines if line.startswith("first token after: ")).partition(": ")[2]
     assert [part.split()[0] for part in told_first.split(", ")] == modes.split(",")
-    assert "nearest part holds an answer: 50.0 % of the questions" in lines
+    assert "the chosen part holds an answer: 50.0 % of the questions" in lines
+    doubt = 100 * told["in_doubt_share"]
+    assert f"others were as near: {doubt:.1f} % of the questions" in lines
+    assert fast["in_doubt_share"] is None
 
 
 @pytest.mark.parametrize("mode", PART_MODES)

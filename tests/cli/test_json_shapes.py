@@ -57,7 +57,14 @@ VERIFY: Shape = {
     "records_refined": int,
     "violations": [str],
 }
-FORGET: Shape = {"forgotten": [str], "files_searched": int, "bytes_searched": int, "hits": int, "outside": [dict]}
+FORGET: Shape = {
+    "forgotten": [str],
+    "files_searched": int,
+    "bytes_searched": int,
+    "hits": int,
+    "outside": [dict],
+    "responses": int,
+}
 LIST: Shape = {"documents": [{"document": str, "status": str, "chunks": int, "reason": (str, type(None))}]}
 INFO: Shape = {"documents": int, "failed": int, "chunks": int, "states": int, "tokens": int, "fingerprint": str}
 ERROR: Shape = {

@@ -72,6 +72,26 @@ def test_an_interruption_is_told_in_json_too(run: Run, monkeypatch: pytest.Monke
     assert run("ask", "x").err == "precog: interrupted\n"  # nothing was kept
 
 
+def test_an_interruption_says_what_is_kept_and_repeats_the_command(
+    docs: Path, corpus: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("precog.corpus.writer.UnitWriter.commit", stopped)
+    words = ("reindex", "--quality", "twice", "--corpus", str(corpus))
+    [line] = run(*words).err.strip().splitlines()
+    assert line.startswith("precog: interrupted; 0 of ")
+    assert line.endswith(f"; to go on: precog {' '.join(words)}")
+    told = run("info", "--corpus", corpus)
+    assert f"to go on: precog reindex --corpus {corpus} --quality twice" in told.out
+    assert run("info", "--corpus", corpus, "--json").json["unfinished"]["chunks"] == 0
+    (docs / "new.txt").write_text("A new one that nobody has read.")
+    [line] = run("index", docs, "--corpus", corpus).err.strip().splitlines()
+    assert "whole documents and" in line
+    assert line.endswith(f"; to go on: precog index {docs} --corpus {corpus}")
+
+
 def test_a_file_that_cannot_be_used_is_no_bug(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_name: str, _arguments: list[str]) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", "notes.txt")

@@ -10,7 +10,7 @@ import pytest
 from ended import Run
 
 from precog.config import HOME
-from precog.memory import opened
+from precog.memory import prototypes
 from precog.memory.domains import read_seeds
 from precog.memory.place import memory_folder
 
@@ -22,7 +22,8 @@ def _few_seeds() -> Iterator[None]:
     """Two sentences for each sub-cluster: making the keys of all takes seconds."""
     few = tuple(replace(entry, seeds=entry.seeds[:2]) for entry in read_seeds())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opened, "read_seeds", lambda: few)
+        patch.setattr(prototypes, "read_seeds", lambda: few)
+        patch.setattr(prototypes, "_OWN", {})  # those of all sentences may have been made already
         yield
 
 

@@ -10,7 +10,7 @@ import pytest
 from ended import Run
 
 from precog.config import HOME
-from precog.memory import opened, refit
+from precog.memory import prototypes, refit
 from precog.memory.chunking import chunks_of
 from precog.memory.deposit import deposit
 from precog.memory.domains import read_seeds
@@ -29,8 +29,9 @@ def _few_seeds() -> Iterator[None]:
     """Two sentences for each sub-cluster: making the keys of all takes seconds."""
     few = tuple(replace(entry, seeds=entry.seeds[:2]) for entry in read_seeds())
     with pytest.MonkeyPatch.context() as patch:
-        for module in (opened, refit):
+        for module in (prototypes, refit):
             patch.setattr(module, "read_seeds", lambda: few)
+        patch.setattr(prototypes, "_OWN", {})  # those of all sentences may have been made already
         yield
 
 

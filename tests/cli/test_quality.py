@@ -93,8 +93,31 @@ def test_quality_study_alone_trains_nothing(
     made = run("index", docs, *where, "--model", model, "--quality", "study", "--json").json
     assert (made["studied"], made["refined"], studying.texts) == (0, 0, [])
     told = run("info", *where, "--json").json
+    assert made["parts"] == told["parts"]
     assert (told["quality"], told["refined"], told["settings"]["study_steps"]) == ("study", 0, 0)
+    assert "chunks and sentences, each read once" in " ".join(run("info", *where).out.split())
     assert "step" not in run("info", *where).out
+
+
+def test_it_is_told_that_an_answer_is_focused_on_a_sentence(tmp_path: Path, model: Path, run: Run) -> None:
+    question = "When does the foghorn blow at noon?"
+    text = "Its foghorn blows at noon. Its anchor rusts at dusk. Nobody has lived on that island for some eighty years."
+    (tmp_path / "island.txt").write_text(text)
+    where = ("--corpus", tmp_path / "c")
+    assert run("index", tmp_path / "island.txt", *where, "--model", model, "--quality", "study").status == 0
+    assert "injected, focused on one sentence" in run("ask", question, *where, "--always-answer").out
+    [source] = run("ask", question, *where, "--always-answer", "--json").json["sources"]
+    assert text[slice(*source["focus"])] == "Its foghorn blows at noon."
+    withheld = run("ask", question, *where, "--min-confidence", "1", "--json").json
+    assert withheld["sources"] == []
+    assert withheld["looked_at"][0]["focus"] == source["focus"]
+    read = run("ask", question, *where, "--always-answer", "--mode", "in-context").out
+    assert "in-context: texts are read whole, so that no state is focused on a sentence" in read
+    again = run("reindex", *where).out
+    assert "documents: 1 read again" in again
+    assert "3 sentences and rows of tables read alone, too" in again
+    kept = run("forget", "--document", "island.txt", *where).out
+    assert "its file is still there: the next `precog index` of its folder reads it again" in kept
 
 
 def test_a_model_without_gradients_is_refused_in_one_line(tmp_path: Path, docs: Path, run: Run) -> None:

@@ -1,5 +1,7 @@
 import math
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from precog.corpus import corpus as corpus_module
 from precog.corpus import indexing as indexing_module
 from precog.corpus.answer import NOT_FOUND, characters_of
 from precog.corpus.ask import Asker, AskOptions
-from precog.corpus.indexing import IndexRequest, index_documents
+from precog.corpus.indexing import IndexRequest, add_sources, create_corpus, index_documents
+from precog.corpus.search import Searcher
 from precog.engine.composed import RULES
 from precog.engine.grounded import GroundedSettings
 from precog.engine.sampling import Sampling
@@ -21,7 +24,7 @@ from precog.records import ModelChoice
 from precog.store import Chunk, ChunkInfo, CorpusStore, Location
 from precog.text.document import document_text
 from precog.text.loading import load_document
-from precog.text.sources import file_source
+from precog.text.sources import Source, SourceList, file_source
 
 LIGHTHOUSE = "The lighthouse of Marrow was built in 1843 by Ada Quill. Its lamp burns whale oil."
 MILL = "A mill stands on the river Ouse. Its wheel was made of oak by Tom Reed in 1790."
@@ -82,6 +85,41 @@ def test_injecting_reads_question_and_answer_only_and_says_what_reading_says(cor
     assert free_read.tokens_processed - free.tokens_processed == num_context
     assert injected.timings.inject > 0
     assert read.timings.inject == 0
+
+
+def test_an_open_corpus_is_asked_and_stays_open(corpus: Path, model: ModelChoice, encoder: WordEncoder) -> None:
+    with Searcher(corpus, encoder=encoder) as searcher:
+        answers = []
+        for _ in range(2):
+            with Asker(searcher, model=model) as asker:
+                answers.append(asker.ask("Who built the lighthouse of Marrow?"))
+        assert answers[0].citation == answers[1].citation is not None
+        assert searcher.search("Marrow", 1).found
+    with Asker(corpus, model=model) as asker:
+        assert asker.ask("Who built the lighthouse of Marrow?").citation == answers[0].citation
+
+
+def test_many_threads_ask_one_open_corpus(corpus: Path, model: ModelChoice, encoder: WordEncoder) -> None:
+    question = "Who made the wheel of oak?"
+    loaded = replace(model, loaded=model.load("once"))
+    with Searcher(corpus, encoder=encoder) as searcher, ThreadPoolExecutor(4) as pool:
+
+        def ask(_: int) -> str:
+            with Asker(searcher, model=loaded) as asker:
+                return asker.ask(question, AskOptions(always_answer=True)).text
+
+        texts = set(pool.map(ask, range(12)))
+    assert len(texts) == 1
+
+
+def test_a_plan_is_that_of_asking(corpus: Path, model: ModelChoice, tmp_path: Path) -> None:
+    question = "Who built the lighthouse of Marrow?"
+    with Asker(corpus, model=model, home=tmp_path / "home") as asker:
+        plan, needs = asker.plan(question, AskOptions(mode="auto", inject=2, compose="replay"))
+        assert plan is not None
+        assert plan == asker.ask(question, AskOptions(mode="auto", inject=2, compose="replay")).plan
+        assert len(needs) == 2
+        assert all(need.is_stored for need in needs)
 
 
 def test_timings_add_up(corpus: Path, model: ModelChoice) -> None:
@@ -156,7 +194,7 @@ def test_a_low_confidence_is_no_answer(
     said: list[str] = []
     with Asker(corpus, model=model) as asker:
         answer = asker.ask("Who built the mill?", AskOptions(min_confidence=1.0), on_text=said.append)
-        forced = asker.ask("Who built the mill?", AskOptions(min_confidence=1.0, always_answer=True))
+        forced = asker.ask("Who built the mill?", AskOptions(always_answer=True))
         plain = asker.ask("Who built the mill?")
     strict = tmp_path / "strict"
     sha256, decoding = backbone.tokenizer.sha256, {"min_confidence": 1.0}
@@ -198,7 +236,7 @@ def test_what_streams_is_what_is_said(corpus: Path, model: ModelChoice) -> None:
         for options in (AskOptions(), AskOptions(free=True, max_tokens=6), AskOptions(mode="none", max_tokens=6)):
             said: list[str] = []
             answer = asker.ask("Who built the mill?", options, on_text=said.append)
-            assert "".join(said).strip() == answer.text
+            assert "".join(said) == answer.text
 
 
 def test_sampling_repeats_under_a_seed(corpus: Path, model: ModelChoice) -> None:
@@ -234,6 +272,7 @@ def test_asking_changes_no_byte_of_the_corpus(corpus: Path, model: ModelChoice) 
         {"max_tokens": 0},
         {"min_confidence": 1.5},
         {"min_confidence": 0.5, "free": True},
+        {"min_confidence": 0.5, "always_answer": True},
         {"min_confidence": 0.5, "mode": "none"},
         {"sampling": Sampling(temperature=0.5)},
     ],
@@ -320,3 +359,31 @@ def test_a_chunk_read_twice_is_read_twice_in_context_too(
     assert abs(injected.confidence - read.confidence) < 1e-4
     num_context = read.tokens_processed - injected.tokens_processed
     assert num_context == (1 if mode == "once" else 2) * (read.sources[0].chunk.num_tokens + 1)
+
+
+def test_an_empty_corpus_takes_sources_under_names_of_their_own(
+    tmp_path: Path, model: ModelChoice, encoder: WordEncoder
+) -> None:
+    request = IndexRequest((), tmp_path / "c", model, encoder, wanted={"codec": "int8"}, budget_bytes=10**9)
+    with pytest.raises(CorpusError):
+        add_sources(request, SourceList((), {}))
+    create_corpus(request)
+    with CorpusStore.open(tmp_path / "c") as store:
+        assert (store.size().num_documents, store.settings["codec"], store.state_budget_bytes) == (0, "int8", 10**9)
+    for name, text in (("notes.txt", LIGHTHOUSE), ("other.txt", MILL)):
+        (tmp_path / "000000").write_text(text)
+        report = add_sources(request, SourceList((Source(name, tmp_path / "000000"),), {}))
+        assert (report.new, report.missing) == (1, [])
+    with CorpusStore.open(tmp_path / "c") as store:
+        assert [row.info.source for row in store.documents()] == ["notes.txt", "other.txt"]
+    with pytest.raises(CorpusError):
+        create_corpus(request)
+
+
+def test_a_model_that_is_open_reads_as_the_corpus_wants(
+    tmp_path: Path, model: ModelChoice, backbone: TennsBackbone, encoder: WordEncoder
+) -> None:
+    request = IndexRequest((), tmp_path / "c", replace(model, loaded=backbone), encoder, wanted={"quality": "twice"})
+    create_corpus(request)
+    with CorpusStore.open(tmp_path / "c") as store:
+        assert store.fingerprint.hex() == backbone.with_encode_mode("twice").fingerprint != backbone.fingerprint

@@ -122,6 +122,7 @@ def test_a_printable_name_leads_back_to_its_file(tmp_path: Path, name: bytes) ->
     assert path_of(source) == path
     assert has_vanished(source)
     assert not has_vanished("stdin")
+    assert not has_vanished("report.txt")  # came under a name of its own, from no file
 
 
 def test_a_corpus_of_another_model_is_refused(tmp_path: Path, backbone: TennsBackbone, encoder: WordEncoder) -> None:

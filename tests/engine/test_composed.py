@@ -175,12 +175,13 @@ def every_span(model, states, weights, sources, owners, contrast=0.0):
                 found[tuple(text[start:stop])] = 0.0
     for span in found:
         mixtures = []
-        for given_states in (states, [model.empty_state()] * len(states)):
+        read = [model.prefill_logits([*QUESTION, *span], state)[1] for state in states]
+        unread = [model.prefill_logits([*QUESTION, *span], model.empty_state())[1]] if contrast else []
+        for all_logits in [read, unread * len(states)] if contrast else [read]:
             terms = []
-            for state, weight, owner in zip(given_states, weights, owners, strict=True):
+            for logits, weight, owner in zip(all_logits, weights, owners, strict=True):
                 mine = texts if owner is None else [texts[owner]]
                 total = math.log(weight)
-                _, logits = model.prefill_logits([*QUESTION, *span], state)
                 for t in range(len(span) + 1):
                     prefix, wanted = list(span[:t]), [*span, EOS][t]
                     allowed = {EOS} | {
@@ -345,3 +346,54 @@ def test_composing_refuses_what_it_cannot_do(values):
 def test_composing_nothing_is_refused(rule):
     with pytest.raises(StateError):
         answer_composed(OUTER, [], [], QUESTION, how=Composing(rule), settings=FreeSettings())
+
+
+def over_a_semantic_state(spoken, baseline, model):
+    """Two members over a semantic state; the rows of their mixture with weights and owners, and their sources."""
+    texts = [[10, 11, 12, 10, 13], [11, 12, 14]]
+    [first, other, semantic] = model.encode_chunks([*texts, [20, 21]])
+    sources = [Source.of(text) for text in texts]
+    made = answer_composed(
+        model,
+        [first, other],
+        [0.2, 0.3],
+        QUESTION,
+        how=Composing("mix", 0.1, baseline_share=baseline),
+        semantic_state=semantic,
+        sources=sources,
+        settings=spoken,
+    )
+    one, two = ((1 - baseline) * weight for weight in softmax_weights([0.2, 0.3], 0.1))
+    rows = [(first, one, 0), (other, two, 1), (semantic, baseline, None)]
+    return made, [row for row in rows if row[1]], sources
+
+
+@models
+@pytest.mark.parametrize("baseline", [0.0, 0.3])
+def test_a_mixture_over_a_semantic_state_equals_a_loop_over_all_of_them(model, baseline):
+    made, rows, _ = over_a_semantic_state(FreeSettings(max_tokens=5, whole_sentences=False), baseline, model)
+    states, weights, _ = zip(*rows, strict=True)
+    said, log_probability = [], 0.0
+    while len(said) < 5:
+        following = mixed_by_a_loop(model, states, weights, said)
+        said.append(int(following.argmax()))
+        log_probability += float(following[said[-1]])
+    assert made.answer.token_ids == tuple(said)
+    assert made.answer.log_probability == pytest.approx(log_probability, abs=1e-3)
+    assert made.answer.tokens_processed == len(rows) * (len(QUESTION) + 5)
+    assert made.weights == pytest.approx([(1 - baseline) * one for one in softmax_weights([0.2, 0.3], 0.1)])
+    assert (made.baseline, made.exact) == (baseline, baseline == 0)
+
+
+@models
+@pytest.mark.parametrize("baseline", [0.0, 0.3])
+def test_a_semantic_state_says_what_stands_in_any_source(model, baseline):
+    spoken = GroundedSettings(beam_width=EXHAUSTIVE, whole_words=False)
+    made, rows, sources = over_a_semantic_state(spoken, baseline, model)
+    states, weights, owners = zip(*rows, strict=True)
+    expected = every_span(model, states, weights, sources, owners)
+    found = made.answer.grounded
+    assert found.best.token_ids == max(expected, key=lambda span: expected[span])
+    for span in found.spans:
+        assert span.score == pytest.approx(expected[span.token_ids], abs=1e-4)
+    assert 0 < found.confidence < 1

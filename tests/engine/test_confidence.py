@@ -56,6 +56,37 @@ def test_a_mixture_of_one_state_twice_has_the_evidence_of_one(backbone, read):
     assert two.values() == pytest.approx(one.values(), abs=1e-4)
 
 
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.9, 0.1), (0.5, 0.5)])
+def test_a_source_that_does_not_hold_the_answer_has_no_say_in_its_evidence(backbone, read, weights):
+    state, source = read
+    ids = backbone.tokenizer.encode("Nobody knows that other thing")
+    states, sources = [state, backbone.encode_chunks([ids])[0]], [source, Source.of(ids)]
+    found = ground_mixture(backbone, states, weights, QUESTION, sources)
+    own = found.best.member
+    alone = ground(backbone, states[own], QUESTION, [sources[own]])
+    assert found.best.token_ids == alone.best.token_ids
+    assert Evidence.of(found).values() == pytest.approx(Evidence.of(alone).values(), abs=1e-4)
+    assert found.confidence == pytest.approx(alone.confidence, abs=1e-4)
+    if all(weights):  # of the mixture itself the other source is a part
+        assert abs(found.no_answer_log_probability - alone.no_answer_log_probability) > 1e-4
+
+
+def test_a_source_of_two_states_and_a_state_of_all_sources_speak_for_it_together(backbone, read):
+    state, source = read
+    ids = backbone.tokenizer.encode("Nobody knows that other thing")
+    other, empty = backbone.encode_chunks([ids])[0], backbone.empty_state()
+    shares, owners = [0.3, 0.3, 0.1, 0.3], [0, 0, 1, None]
+    states = [state, empty, other, empty]
+    found = ground_mixture(backbone, states, shares, QUESTION, [source, Source.of(ids)], owners=owners)
+    assert found.best.member == 0
+    log_probabilities = [
+        float(ground(backbone, member, QUESTION, [source]).no_answer_log_probability) for member in (state, empty)
+    ]
+    both = ground(backbone, empty, QUESTION, [source, Source.of(ids)]).no_answer_log_probability
+    ends = [*map(math.exp, log_probabilities), math.exp(both)]
+    assert math.exp(Evidence.of(found).no_answer) == pytest.approx(sum(ends) / 3, rel=1e-3)
+
+
 def test_the_entropy_of_a_known_distribution():
     known = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64)
     assert entropy(known.log()) == pytest.approx(1.5 * math.log(2))
@@ -100,6 +131,10 @@ def test_a_free_answer_has_no_confidence_and_is_never_withheld(backbone):
         {"bias": "0"},
         {"bias": True},
         {"bias": float("nan")},
+        {"bias": float("-inf")},
+        {"bias": 10**400},
+        {"threshold": 10**400},
+        {"weights": {"no_answer": 1e300}},  # times evidence, infinite
         {"weights": {"no_such": 1.0}},
         {"weights": {"no_answer": None}},
         {"weights": [1.0]},
@@ -111,3 +146,13 @@ def test_a_free_answer_has_no_confidence_and_is_never_withheld(backbone):
 def test_coefficients_that_are_none_are_refused(backbone, changed):
     with pytest.raises(ModelError, match=r"precog\.json: confidence"):
         Confidence.of_model(dataclasses.replace(backbone.card, confidence={**CARD, **changed}))
+
+
+def test_the_largest_coefficients_make_a_probability():
+    evidence = dict(zip(FEATURES, (-5000.0, -30.0, 12.0), strict=True))
+    for sign in (-1, 1):
+        weights = dict.fromkeys(FEATURES, sign * 1000000.0)
+        assert Calibration.from_json({**CARD, "bias": -1e6, "weights": weights}).probability(evidence) in (
+            pytest.approx(0.0),
+            pytest.approx(1.0),
+        )

@@ -266,7 +266,7 @@ def test_settings_out_of_range_are_refused(values):
 def test_settings_come_from_the_card():
     assert GroundedSettings.from_card({}) == GroundedSettings()
     assert GroundedSettings.from_card({"beam_width": 2, "contrast": 1}) == GroundedSettings(2, contrast=1.0)
-    for bad in ({"beams": 2}, {"beam_width": 2.0}, {"length_normalise": 1}, {"contrast": "x"}):
+    for bad in ({"beams": 2}, {"beam_width": 2.0}, {"length_normalise": 1}, {"contrast": "x"}, {"contrast": 10**400}):
         with pytest.raises(UsageError, match="decoding"):
             GroundedSettings.from_card(bad)
     assert GroundedSettings.from_card({"min_confidence": 0.25}).min_confidence == 0.25

@@ -48,3 +48,11 @@ def test_too_few_answers_are_refused():
     rows, _ = made(100)
     with pytest.raises(InputError, match="too few answers to fit"):
         fit_calibration(rows, [True] * 90 + [False] * 10, list(range(100)))
+
+
+@pytest.mark.parametrize("value", [-30.1, 0.1, -4.7])
+def test_evidence_that_is_always_the_same_adds_nothing(value):
+    rows, right = made(300)
+    found = fit_calibration([{**row, "log_probability": value} for row in rows], right, list(range(300)))
+    assert found.weights["log_probability"] == 0.0
+    assert abs(found.bias) < 2

@@ -18,10 +18,12 @@ from precog.evaluate.parts import Parts, parts_for
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.squad import MODES, PART_MODES, Squad, SquadSettings
 from precog.evaluate.squad_data import Question
+from precog.refine import focus as focus_module
 from precog.state import codec_named
 
 FIRST, SECOND = " ".join(PARAGRAPHS[:2]), " ".join(PARAGRAPHS[2:])
 SINGLE = "Tom Reed made the wheel of the mill of oak in 1790."
+ABOUT_BOTH = "Did Ada Lovelace see the Danube?"
 ABOUT_SEA, ABOUT_MOUNT = "Which sea does the Danube reach?", "How high is Mount Kenya?"
 QUESTIONS = [
     Question("a", "t", FIRST, ABOUT_SEA, ("the Black Sea",)),
@@ -81,9 +83,11 @@ def mean_of(backbone, paragraph, part):
 def test_the_part_that_a_question_is_nearest_to_is_chosen(brief_backbone, words):
     parts = Parts(brief_backbone, words, FP32)
     assert [part.text for part in parts.of(FIRST)] == list(PARAGRAPHS[:2])
-    assert parts.nearest(ABOUT_SEA, FIRST).part.text == PARAGRAPHS[1]
-    assert parts.nearest("Where was Ada Lovelace born?", FIRST).part.text == PARAGRAPHS[0]
-    assert parts.nearest(ABOUT_SEA, SINGLE).part is None
+    [(part, near), *others] = parts.nearest(ABOUT_SEA, FIRST)
+    assert part.text == PARAGRAPHS[1]
+    assert all(other <= near for _, other in others)
+    assert parts.nearest("Where was Ada Lovelace born?", FIRST)[0][0].text == PARAGRAPHS[0]
+    assert parts.nearest(ABOUT_SEA, SINGLE) == []
     state = read_alone(brief_backbone, SINGLE)
     assert parts.focused(state, ABOUT_SEA, SINGLE).state is state
 
@@ -121,6 +125,27 @@ def test_what_is_injected_is_the_mean_of_the_paragraph_and_its_nearest_part(brie
     assert said.latency_sec > said.first_token_sec > 0
 
 
+def test_where_the_nearest_part_is_in_doubt_the_states_are_asked(brief_backbone, words, monkeypatch):
+    confidence = {"bias": 0.0, "weights": {}, "threshold": 0.0, "fitted": {}}
+    monkeypatch.setattr(brief_backbone, "card", replace(brief_backbone.card, confidence=confidence))
+    reader = ParagraphReader(brief_backbone, "fp32", GROUNDED, parts=Parts(brief_backbone, words, FP32))
+    asked = len(question_segment(brief_backbone, ABOUT_BOTH))
+    for sure in range(2):
+        monkeypatch.setattr(
+            focus_module, "claims", lambda _, rows, __, sure=sure: [5.0 * (n % 2 == sure) for n in range(len(rows))]
+        )
+        found = reader.focused(ABOUT_BOTH, FIRST)
+        [first, second] = [part for part, _ in reader.parts.nearest(ABOUT_BOTH, FIRST)]
+        assert (found.part, found.in_doubt, found.tokens_read) == ((first, second)[sure], True, 4 * asked)
+        torch.testing.assert_close(found.state.recurrent, mean_of(brief_backbone, FIRST, found.part.text))
+        said = reader.inject(ABOUT_BOTH, [FIRST], [1.0], 1.0)
+        plain = reader.answer_from(found.state, ABOUT_BOTH, [FIRST])
+        assert (said.text, said.confidence) == (plain.text, plain.confidence)
+        assert said.tokens_processed == plain.tokens_processed + 4 * asked
+        alone = reader.focused(ABOUT_BOTH, FIRST, alone=True)
+        torch.testing.assert_close(alone.state.recurrent, read_alone(brief_backbone, found.part.text).recurrent)
+
+
 def test_a_wrong_paragraph_is_focused_within_itself(brief_backbone, reader):
     said = reader.inject_other(ABOUT_MOUNT, FIRST, SECOND)
     focused = mean_of(brief_backbone, SECOND, PARAGRAPHS[2])
@@ -129,7 +154,7 @@ def test_a_wrong_paragraph_is_focused_within_itself(brief_backbone, reader):
 
 def test_several_members_are_each_focused(brief_backbone, reader):
     said = reader.inject(ABOUT_SEA, [FIRST, SECOND], [1.0, 1.0], 1.0, [reader.source(FIRST)] * 2)
-    nearest = reader.nearest(ABOUT_SEA, SECOND).part.text
+    nearest = reader.focused(ABOUT_SEA, SECOND).part.text
     both = 0.5 * mean_of(brief_backbone, FIRST, PARAGRAPHS[1]) + 0.5 * mean_of(brief_backbone, SECOND, nearest)
     assert said.confidence == pytest.approx(confidence_from(brief_backbone, both, ABOUT_SEA, FIRST), abs=1e-5)
 
@@ -167,6 +192,8 @@ def test_squad_tells_what_parts_cost_and_find(brief_backbone, words, reader):
     assert report["bytes"] == pytest.approx(7 * one / 3)
     assert [record["part_hit"] for record in records] == [True, False, None]
     assert report["part_hit"] == 0.5
+    assert [record["in_doubt"] for record in records] == [False, False, None]
+    assert report["in_doubt_share"] == 0.0
     assert report["offline_sec"] == pytest.approx(sum(record["offline_sec"] for record in records) / 3)
     assert all(record["offline_sec"] > 0 for record in records)
     assert list(report["modes"]) == ["in_context", "inject_top1", *PART_MODES]
@@ -180,6 +207,7 @@ def test_squad_without_parts_tells_its_bytes(brief_backbone, words):
     report = run(Squad(QUESTIONS[:1], QUESTIONS, plain, SquadSettings(("inject_top1",)), words))
     assert report["bytes"] == codec_named("fp16").encoded_bytes(brief_backbone.spec)
     assert report["part_hit"] is None
+    assert report["in_doubt_share"] is None
 
 
 @pytest.mark.parametrize("mode", PART_MODES)
@@ -242,6 +270,21 @@ def test_members_are_focused_on_parts_of_their_own_and_never_exact(brief_backbon
     assert said["fast"][0]["2"]["mix"]["exact"]
     assert not any(row["exact"] for rows in said["study"][0].values() for row in rows.values())
     assert said["study"][1]["1"]["best"]["exact"]  # "Mill." and its one sentence are one part
+
+
+def test_every_rule_but_the_one_that_reads_on_has_focused_states(brief_backbone, words):
+    asked = HotpotQuestion("a", ABOUT_BOTH, "London", (), (HotpotParagraph("", FIRST), HotpotParagraph("", SINGLE)))
+    rules = ("mean", "mix", "replay")
+    said = {}
+    for quality in ("fast", "study"):
+        settings = HotpotSettings((1, 2), rules, codec="fp32")
+        experiment = Hotpot([asked], brief_backbone, settings, words, quality=quality)
+        said[quality] = experiment.measure(0)["said"]["grounded"]
+    fast, study = said["fast"], said["study"]
+    for key in ("text", "tokens_processed", "exact"):
+        assert study["2"]["replay"][key] == fast["2"]["replay"][key]
+    for k, rule in (("1", "best"), ("2", "mix")):
+        assert (fast[k][rule]["exact"], study[k][rule]["exact"]) == (True, False)
 
 
 def test_parts_are_kept_for_states_that_are_studied_alone(brief_backbone, words):

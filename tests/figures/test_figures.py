@@ -68,6 +68,8 @@ def test_values_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
         {"step": 41, "loss": math.nan},
         {"step": 42, "loss": math.inf},
         {"step": 43, "loss": None},
+        {"step": 44, "loss": 10**400},
+        {"step": 10**400, "loss": 1.0},
         {"loss": 1.0},
         {},
     ]

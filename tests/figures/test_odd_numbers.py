@@ -35,6 +35,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no line": (lambda: panel([]), "nothing to draw"),
     "no point": (lambda: panel([Line("a", [], [])]), "no points"),
     "no number": (lambda: panel([Line("a", [1, 2], [1.0, math.nan])]), "no finite number; given: a, y: nan"),
+    "of 400 digits": (lambda: panel([Line("a", [1, 10**400], [1.0, 2.0])]), "too far away"),
     "infinite": (lambda: panel([Line("a", [1, math.inf], [1.0, 2.0])]), "no finite number"),
     "negative on a log axis": (
         lambda: panel([Line("a", [-1, 2], [1, 2])], LOG),

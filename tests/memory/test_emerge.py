@@ -1,5 +1,8 @@
 """Groups that emerge in a memory, promoted and drawn."""
 
+from typing import Literal
+
+import numpy as np
 import pytest
 from made_keys import CountingEncoder
 from tiny_memory import check_consistent, chunks, groups, open_memory, said, semantic
@@ -12,7 +15,7 @@ from precog.memory.emerge import candidates, promote
 from precog.memory.history import FitSettings
 from precog.memory.opened import OpenMemory
 from precog.memory.panels import panels_of
-from precog.memory.projection import note_on
+from precog.memory.projection import note_on, project
 from precog.memory.prototypes import from_seeds
 from precog.memory.refit import fit_memory
 
@@ -99,3 +102,11 @@ def test_there_is_no_map_of_nothing(tmp_path, backbone: TennsBackbone) -> None:
             panels_of(empty.store, prototypes)
         with pytest.raises(InputError, match="nothing to draw; given: 0 deposits of social"):
             panels_of(empty.store, prototypes, "social")
+
+
+@pytest.mark.parametrize("method", ["pca", "tsne"])
+@pytest.mark.parametrize("num_keys", [3, 12])
+def test_keys_that_are_all_the_same_are_one_point(method: Literal["pca", "tsne"], num_keys: int) -> None:
+    keys = np.zeros((num_keys, 8), np.float32)
+    keys[:, 0] = 1.0
+    np.testing.assert_array_equal(project(keys, method), np.zeros((num_keys, 2)))

@@ -11,7 +11,7 @@ from precog.encoders import load_encoder
 from precog.errors import EncoderError, InputError
 from precog.memory.domains import DOMAINS, OTHERS, SubCluster, read_seeds
 from precog.memory.history import History
-from precog.memory.prototypes import Prototypes, from_seeds, mean_key
+from precog.memory.prototypes import Prototypes, from_seeds, mean_key, own_prototypes
 from precog.memory.routing import route
 
 
@@ -218,3 +218,16 @@ def test_the_bundled_encoder_and_seeds_route_plain_sentences() -> None:
     assert found == expected
     vague = route(encoder.encode_query("the of and to in is it"), made)
     assert vague.subcluster == OTHERS or vague.probability < 0.5
+
+
+def test_those_of_the_program_are_made_once_for_an_encoder() -> None:
+    class Once(CountingEncoder):
+        fingerprint = "c" * 64
+
+    class Never(Once):
+        def encode_passages(self, texts: list[str]) -> list[np.ndarray]:
+            raise AssertionError("they were made before")
+
+    made = own_prototypes(Once())
+    assert own_prototypes(Never()) is made
+    assert np.array_equal(made.keys, from_seeds(read_seeds(), Once()).keys)

@@ -6,7 +6,9 @@ import gzip
 import json
 import lzma
 import os
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,16 @@ def test_a_wrong_file_or_line_is_one_clear_line(text: str | bytes, message: str)
         read(text)
     assert "\n" not in str(caught.value)
     assert "chat.jsonl" in str(caught.value)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, partial(lzma.compress, preset=0), zstandard.compress])
+def test_little_that_becomes_much_is_refused_before_it_is_there(pack: Callable[[bytes], bytes]) -> None:
+    bomb = pack(b" " * (128 << 20))
+    tracemalloc.start()
+    with pytest.raises(InputError, match="decompression bomb"):
+        read(bomb)
+    assert tracemalloc.get_traced_memory()[1] < 80 << 20
+    tracemalloc.stop()
 
 
 def test_compressed_files_and_other_encodings_are_read(tmp_path: Path) -> None:

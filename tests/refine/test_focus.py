@@ -6,7 +6,8 @@ import torch
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import ForeignStateError, StateError, UsageError
-from precog.refine.focus import check_can_focus, focused
+from precog.refine import focus as focus_module
+from precog.refine.focus import check_can_focus, focus, focused
 from precog.state import State
 from precog.text.tokenizer import load_mistral_tokenizer
 
@@ -60,3 +61,72 @@ def test_states_without_a_mean_are_refused_in_one_line(backbone: TennsBackbone, 
     assert "\n" not in str(refused.value)
     with pytest.raises(StateError, match="cannot be averaged"):
         focused(*states, attention.spec)
+
+
+QUESTION_IDS = [1, 50, 60]
+
+
+@pytest.fixture
+def sure(backbone: TennsBackbone) -> TennsBackbone:
+    """A model whose card says how sure its answers are."""
+    made = copy(backbone)
+    made.card = replace(backbone.card, confidence={"bias": 0.0, "weights": {}, "threshold": 0.5, "fitted": {}})
+    return made
+
+
+@pytest.fixture
+def parts(backbone: TennsBackbone) -> list[State]:
+    return backbone.encode_chunks([backbone.tokenizer.encode(text) for text in (PART, CHUNK[:20], CHUNK[20:])])
+
+
+@pytest.mark.parametrize(
+    ("nearness", "together", "alone", "number"),
+    [
+        ([1.0, 0.9, 0.8], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0),
+        ([1.0, 0.9, 0.8], [-4.0, 1.0, -4.0], [0.0, 0.0, 0.0], 1),  # 3.36 · 0.1 < 0.26 · 5
+        ([1.0, 0.9, 0.8], [0.0, 0.0, 0.0], [-5.0, -5.0, 2.0], 2),  # 3.36 · 0.2 < 0.11 · 7
+        ([1.0, 0.7, 0.7], [0.0, 3.0, 0.0], [0.0, 0.0, 0.0], 0),  # 3.36 · 0.3 > 0.26 · 3
+        ([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], [1.0, 1.0, 1.0], 0),
+    ],
+)
+def test_who_is_nearest_and_surest_is_chosen(
+    sure: TennsBackbone,
+    states: list[State],
+    parts: list[State],
+    monkeypatch: pytest.MonkeyPatch,
+    nearness: list[float],
+    together: list[float],
+    alone: list[float],
+    number: int,
+) -> None:
+    asked = []
+
+    def claims(backbone, rows, question_ids):
+        asked.append([row.recurrent for row in rows])
+        return [*together, *alone]
+
+    monkeypatch.setattr(focus_module, "claims", claims)
+    made = focus(sure, states[0], parts, nearness, QUESTION_IDS)
+    assert (made.number, made.tokens_read) == (number, 6 * len(QUESTION_IDS))
+    means = [focused(states[0], part, sure.spec).recurrent for part in parts]
+    assert torch.equal(made.state.recurrent, means[number])
+    [rows] = asked
+    assert all(torch.equal(row, mean) for row, mean in zip(rows[:3], means, strict=True))
+    assert all(torch.equal(row, part.recurrent) for row, part in zip(rows[3:], parts, strict=True))
+
+
+def test_the_nearest_is_chosen_where_nothing_is_in_doubt_or_the_model_does_not_know(
+    backbone: TennsBackbone, sure: TennsBackbone, states: list[State], parts: list[State]
+) -> None:
+    long = [1, *[50] * 256]
+    for model, given, asked in ((sure, parts[:1], QUESTION_IDS), (backbone, parts, QUESTION_IDS), (sure, parts, long)):
+        made = focus(model, states[0], given, [1.0, 0.9, 0.8][: len(given)], asked)
+        assert (made.number, made.tokens_read) == (0, 0)
+        assert torch.equal(made.state.recurrent, focused(states[0], parts[0], model.spec).recurrent)
+
+
+def test_states_of_another_model_are_never_asked(sure: TennsBackbone, states: list[State]) -> None:
+    other = TennsBackbone.random("tiny-outer", load_mistral_tokenizer(), seed=5)
+    foreign = other.encode_chunks([[5, 6], [7, 8]])
+    with pytest.raises(ForeignStateError):
+        focus(sure, states[0], foreign, [1.0, 1.0], QUESTION_IDS)

@@ -23,27 +23,12 @@ def backbone() -> TennsBackbone:
     return TennsBackbone.random("tiny-outer", load_mistral_tokenizer())
 
 
-class Loaded(ModelChoice):
-    """A model that is here already."""
-
-    backbone: TennsBackbone
-
-    def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> TennsBackbone:
-        return self.backbone
-
-    def load(self, encode_mode: str, made_in: str = "") -> TennsBackbone:
-        return self.backbone
-
-
 Opened = Callable[..., Session]
 
 
 @pytest.fixture
-def choice(backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch) -> ModelChoice:
-    made = Loaded()
-    object.__setattr__(made, "backbone", backbone)
-    monkeypatch.setattr(ModelChoice, "folder", lambda self: Path("tiny"))
-    return made
+def choice(backbone: TennsBackbone) -> ModelChoice:
+    return ModelChoice(loaded=backbone)
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_the_lock_of_a_folder_that_was_removed_is_none(tmp_path: Path) -> None:
     folder.mkdir()
     held = WriterLock(folder, 0.0)
     got: list[WriterLock] = []
-    waiting = threading.Thread(target=lambda: got.append(WriterLock(folder, 20.0)))
+    waiting = threading.Thread(target=lambda: got.append(WriterLock(folder, 300.0)))
     waiting.start()
     while not waiting.is_alive():
         pass

@@ -3,7 +3,9 @@ import datetime
 import os
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +14,9 @@ from pretended_study import PretendedStudy
 from tiny_memory import chunks, open_memory, said
 
 from precog.backbones.tenns.backbone import TennsBackbone
+from precog.backbones.tenns.checkpoint import save_model
+from precog.backbones.tenns.config import TennsConfig
+from precog.backbones.tenns.model import build
 from precog.corpus.ingest import Ingest
 from precog.corpus.settings import CorpusSettings
 from precog.engine import Composing, answer_composed
@@ -21,12 +26,14 @@ from precog.memory.forget import forget
 from precog.memory.reindex import reindex
 from precog.memory.utterance import Utterance
 from precog.records import ModelChoice
+from precog.refine import focus as focus_module
 from precog.refine import study as study_module
 from precog.session import Session, SessionOptions, memory_side
 from precog.session import session as session_module
 from precog.store import CorpusStore
 from precog.store.memory import MemoryStore
 from precog.text.sources import find_sources
+from precog.text.tokenizer import load_mistral_tokenizer
 
 FACTS = ["My sister Clara moved to Lisbon in March.", "The car stands on level three of the garage."]
 
@@ -42,12 +49,13 @@ def make_corpus(
     quality: str = "fast",
     study_steps: int = 0,
     text: str = "The ferry to the island leaves at nine from the old pier.",
+    model: str = "",
 ) -> None:
     docs.mkdir()
     (docs / "boats.txt").write_text(text)
     encoder = CountingEncoder()
     settings = CorpusSettings(
-        "", encoder_spec, encoder.fingerprint, chunk_tokens=64, quality=quality, study_steps=study_steps
+        model, encoder_spec, encoder.fingerprint, chunk_tokens=64, quality=quality, study_steps=study_steps
     )
     layout = settings.form.layout(backbone.spec, backbone.tokenizer.vocab_size)
     with CorpusStore.create(
@@ -121,6 +129,62 @@ def test_an_answer_from_a_studied_corpus_starts_from_the_mean_of_chunk_and_sente
     torch.testing.assert_close(given[0][0].recurrent, wanted, atol=2e-3, rtol=2e-3)
 
 
+@pytest.mark.parametrize("sure", [0, 1])
+def test_a_conversation_asks_the_states_of_two_sentences_that_are_as_near(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch, sure: int
+):
+    parts = ("The ferry leaves at nine from the old pier.", "The kiosk opens at seven on the old quay.")
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality="study", text=" ".join(parts))
+    given, tokens = [], []
+
+    def claims(_, rows, question_ids):
+        tokens.append(len(rows) * len(question_ids))
+        read = backbone.encode_chunks([backbone.tokenizer.encode(part) for part in parts])
+        near = [
+            [torch.allclose(row.recurrent, one.recurrent, atol=2e-3, rtol=2e-3) for one in read] for row in rows[2:]
+        ]
+        order = [row.index(True) for row in near]
+        return [5.0 * (order[number % 2] == sure) for number in range(4)]
+
+    monkeypatch.setattr(focus_module, "claims", claims)
+    monkeypatch.setattr(
+        session_module,
+        "answer_composed",
+        lambda *args, **named: given.append(args[1]) or answer_composed(*args, **named),
+    )
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        card = replace(talk.backbone.card, confidence={"bias": 0.0, "weights": {}, "threshold": 0.0, "fitted": {}})
+        monkeypatch.setattr(talk.backbone, "card", card)
+        reply = talk.say("When do kiosk and ferry open and leave?")
+    [[state]] = given
+    read = [backbone.tokenizer.encode(text) for text in (" ".join(parts), parts[sure])]
+    whole, part = (one.recurrent for one in backbone.encode_chunks(read))
+    torch.testing.assert_close(state.recurrent, (whole + part) / 2, atol=2e-3, rtol=2e-3)
+    assert [entry.weight for entry in reply.evidence] == [1.0]
+    assert reply.tokens_processed > sum(tokens) > 0
+
+
+def test_what_is_read_to_choose_a_sentence_is_no_part_of_loading(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+):
+    text = "The ferry leaves at nine from the old pier. The kiosk opens at seven on the old quay."
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality="study", text=text)
+    clock = [0.0]
+
+    def claims(_, rows, question_ids):
+        clock[0] += 100.0
+        return [0.0] * len(rows)
+
+    monkeypatch.setattr(focus_module, "claims", claims)
+    with session(tmp_path / "ana", tmp_path / "c") as talk:
+        card = replace(talk.backbone.card, confidence={"bias": 0.0, "weights": {}, "threshold": 0.0, "fitted": {}})
+        monkeypatch.setattr(talk.backbone, "card", card)
+        monkeypatch.setattr(session_module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+        timings = talk.say("When do kiosk and ferry open and leave?").timings
+    assert (timings.load, timings.total - timings.startup) == (0.0, pytest.approx(100.0))
+    assert 100.0 <= timings.inject < 101.0
+
+
 def test_a_memory_begins_with_the_encoder_of_the_corpus_it_is_searched_with(
     tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
 ):
@@ -137,6 +201,26 @@ def test_a_memory_begins_with_the_encoder_of_the_corpus_it_is_searched_with(
     assert named == ["counting"]
     with MemoryStore.open(tmp_path / "ana") as store:
         assert store.settings["encoder"] == "counting"
+
+
+@pytest.mark.usefixtures("session")
+def test_a_memory_begins_with_the_model_of_the_corpus_it_is_searched_with(tmp_path):
+    tokenizer = load_mistral_tokenizer()
+    save_model(
+        tmp_path / "m",
+        build(TennsConfig.preset("tiny-outer"), 7),
+        name="another",
+        tokenizer_sha256=tokenizer.sha256,
+    )
+    backbone = TennsBackbone.load(tmp_path / "m", tokenizer)
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, model=str(tmp_path / "m"))
+    how = SessionOptions(always_answer=True)
+    with Session(tmp_path / "ana", model=ModelChoice(), corpus=tmp_path / "c", options=how) as talk:
+        assert talk.backbone.fingerprint == backbone.fingerprint
+        talk.say(FACTS[0])
+        assert talk.say("When does the ferry leave?").evidence
+    with Session(tmp_path / "ana", model=ModelChoice(), options=how) as talk:
+        assert talk.backbone.fingerprint == backbone.fingerprint
 
 
 def test_a_question_is_encoded_once(
@@ -180,7 +264,7 @@ def test_a_withheld_answer_stands_on_nothing(tmp_path, session: Opened):
     told = withheld.to_json()
     assert (told["evidence"], told["composition"]["members"]) == ([], [])
     assert [entry["text"] for entry in told["looked_at"]] == [FACTS[0]]
-    with session(tmp_path / "ana", min_confidence=1.0) as talk:
+    with session(tmp_path / "ana") as talk:  # answers whatever the confidence
         given = talk.say("Where is Clara?").to_json()
     assert not given["abstained"]
     assert [entry["text"] for entry in given["evidence"]] == [FACTS[0]]

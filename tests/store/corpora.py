@@ -72,13 +72,17 @@ def segment_bytes(store_path):
     return {p.name: p.read_bytes() for p in sorted(store_path.glob("*/segments/*.seg"))}
 
 
-def fill_with_parts(store):
-    """Two documents; the chunks of the first have parts, one of which says what the second document says."""
+def fill_with_parts(store, details=None):
+    """Two documents; the chunks of the first have parts, one of which says what the second document says.
+
+    ``details`` of these chunks say how many parts they have, or nothing, as in corpora older than that number.
+    """
     with store.batch() as batch:
         document = batch.begin_document(info_of("parts.txt"))
         for ordinal, seed in enumerate((3, 4)):
             state_id = batch.add_state(tokens_of(seed), **parts_of(seed))
-            chunk = ChunkInfo(ordinal, None, (ordinal * 60, ordinal * 60 + 60), text_of("parts.txt", seed), "")
+            span = (ordinal * 60, ordinal * 60 + 60)
+            chunk = ChunkInfo(ordinal, None, span, text_of("parts.txt", seed), "", details or {})
             chunk_id = batch.add_chunk(document.id, chunk, state_id=state_id, keys=key_of(seed))
             for number, own in enumerate((10 * seed, 10 * seed + 1, 8)):
                 part_id = batch.add_state(tokens_of(own), **parts_of(own))

@@ -77,12 +77,58 @@ def test_a_changed_row_is_an_error_and_never_a_part(corpus, change):
         assert any("part" in line for line in store.complaints())
 
 
-def test_a_missing_part_is_told(corpus):
-    changed(corpus, "DELETE FROM parts WHERE id = 1")
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_missing_part_is_told(corpus, number):
+    changed(corpus, f"DELETE FROM parts WHERE id = {number}")
     with CorpusStore.open(corpus) as store:
-        with pytest.raises(DamagedCorpusError, match="parts are missing"):
+        with pytest.raises(DamagedCorpusError, match=r"parts are missing.*precog reindex"):
             store.parts(1)
         assert len(store.parts(2)) == 3
+        assert [line for line in store.complaints() if "parts are missing" in line and "chunk 0 of parts.txt" in line]
+
+
+@pytest.fixture
+def counted(tmp_path):
+    with corpora.create(tmp_path / "counted") as store:
+        corpora.fill_with_parts(store, {"parts": 3})
+        assert [len(store.parts(chunk_id)) for chunk_id in store.visible_chunk_ids()] == [3, 3, 0]
+        assert list(store.complaints()) == []
+    return tmp_path / "counted"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM parts WHERE id = 3",  # the last of its chunk, which the numbers of the rest do not tell
+        "DELETE FROM parts WHERE id IN (2, 3)",
+        "DELETE FROM parts WHERE chunk_id = 1",
+        "DROP TABLE parts",
+        "UPDATE parts SET chunk_id = 3 WHERE id = 3",
+    ],
+)
+def test_a_part_that_is_gone_from_the_end_is_told(counted, change):
+    changed(counted, change)
+    with CorpusStore.open(counted) as store:
+        with pytest.raises(DamagedCorpusError, match=r"parts are missing.*chunk 0 of parts\.txt.*was written with 3"):
+            store.parts(1)
+        assert [line for line in store.complaints() if "parts are missing" in line and "chunk 0 of parts.txt" in line]
+        with pytest.raises(DamagedCorpusError):
+            store.checksum()
+
+
+def test_the_number_of_parts_is_sealed(counted):
+    changed(counted, "DELETE FROM parts WHERE id = 3")
+    changed(counted, """UPDATE chunks SET details = '{"parts": 2}' WHERE id = 1""")
+    with CorpusStore.open(counted) as store, pytest.raises(DamagedCorpusError, match=r"chunk 0 of parts\.txt"):
+        store.parts(1)
+
+
+def test_parts_of_a_chunk_that_is_forgotten_meanwhile_are_none_and_no_damage(counted):
+    with CorpusStore.open(counted) as reader:
+        assert len(reader.parts(1)) == 3
+        with CorpusStore.open(counted, write=True) as store, store.batch() as batch:
+            batch.delete_document(1)
+        assert reader.parts(1) == []
 
 
 def test_a_part_whose_document_is_forgotten_cannot_be_read(corpus):

@@ -27,8 +27,8 @@ def launch(*arguments):
     )
 
 
-def spoken(process, timeout=200):
-    out, errors = process.communicate(timeout=timeout)
+def spoken(process):
+    out, errors = process.communicate()
     return out, [line for line in errors.splitlines() if line.startswith("precog:")], process.returncode
 
 
@@ -68,10 +68,9 @@ def test_an_error_is_told_once(arguments, said, prepared, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_launcher_saves_the_run(number, prepared, tmp_path):
     out = tmp_path / "run"
-    process = launch("--data", prepared, "--out", out, "--steps", 500, *SMALL)
+    process = launch("--data", prepared, "--out", out, "--steps", 1_000_000, *SMALL)
     metrics = out / "metrics.jsonl"
-    deadline = time.monotonic() + 120
-    while not (metrics.exists() and metrics.read_text().count("\n") >= 3) and time.monotonic() < deadline:
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3) and process.poll() is None:
         time.sleep(0.1)
     process.send_signal(number)
     _, errors, _ = spoken(process)

@@ -87,6 +87,44 @@ class Backbone(Protocol):
 
 
 @runtime_checkable
+class PaddedBackbone(Protocol):
+    """A model that reads segments of unequal lengths in one pass."""
+
+    def read_padded(
+        self, batch: StateBatch, tokens: Int64[Tensor, "B T"], lengths: Sequence[int]
+    ) -> tuple[StateBatch, Float[Tensor, "B d"]]:
+        """As `Backbone.read`, of rows that are right-padded with any ids; each as if it had been read alone."""
+        ...
+
+
+@runtime_checkable
+class RoomyBackbone(Protocol):
+    """A backbone whose stored states can be given room: states of some models grow with the text."""
+
+    def with_capacity(self, chunk_tokens: int) -> Backbone:
+        """The same model with stored states that have room for chunks of some tokens; itself where states do not grow.
+
+        It computes nothing, and backbones of equal `StateSpec` are interchangeable.
+        """
+        ...
+
+
+@runtime_checkable
+class RereadingBackbone(Protocol):
+    """A backbone that is open to read chunks one way, and can read them another way, too."""
+
+    def with_encode_mode(self, encode_mode: str) -> Backbone:
+        """The same weights, which read chunks otherwise; itself where they do so already. It computes nothing.
+
+        States of both continue alike, and are told apart by their fingerprint alone.
+
+        Raises:
+            ModelError: there is no such mode.
+        """
+        ...
+
+
+@runtime_checkable
 class LearnableBackbone(Backbone, Protocol):
     """A model through which gradients reach the states it reads from; its weights stay as they are."""
 

@@ -87,6 +87,12 @@ def find_model(name: str | os.PathLike[str] | None = None) -> Path:
     raise ModelError("no such model", given=wanted, expected=", ".join(installed) or "a model folder", hint=_HINT)
 
 
+def title_of(folder: str) -> str:
+    """What people call the model in a folder: the name it is installed by, else that of the folder."""
+    path = Path(folder)
+    return next((name for name, installed in installed_models().items() if installed == path), path.name)
+
+
 def choose_device(name: str = "auto") -> torch.device:
     """A device by name; ``auto`` is CUDA where there is one, else the CPU.
 

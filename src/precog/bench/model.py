@@ -22,6 +22,7 @@ from precog.text.tokenizer import load_mistral_tokenizer
 RANDOM = "random:"
 DEFAULT = "random:base"
 QUICK = "random:tiny-outer"
+_UNTRAINED = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def model_name(wanted: str | None, *, quick: bool = False) -> str:
@@ -34,19 +35,22 @@ def model_name(wanted: str | None, *, quick: bool = False) -> str:
     return next(iter(installed))
 
 
-def open_backbone(name: str, *, device: str = "auto", threads: int | None = None) -> Backbone:
-    """Opens the model.
+def open_backbone(name: str, *, device: str = "auto", dtype: str = "auto", threads: int | None = None) -> Backbone:
+    """Opens the model; see `load_backbone`. An untrained one is never packed.
 
     Raises:
         ModelError: there is no such model or preset.
         UsageError: threads are out of range, or the device is not there.
     """
     if not name.startswith(RANDOM):
-        return load_backbone(name, device=device, threads=threads)
+        return load_backbone(name, device=device, dtype=dtype, threads=threads)
+    if dtype not in _UNTRAINED:
+        raise UsageError(f"{name}: no such compute dtype", given=dtype, expected=", ".join(_UNTRAINED))
     if threads is not None:
         choose_threads(threads)
     network = build(TennsConfig.preset(name.removeprefix(RANDOM)))
-    return TennsBackbone.wrap(network, load_mistral_tokenizer(), name=name, device=choose_device(device))
+    place, tokenizer = choose_device(device), load_mistral_tokenizer()
+    return TennsBackbone.wrap(network, tokenizer, name=name, device=place, dtype=_UNTRAINED[dtype])
 
 
 def choose_threads(threads: int) -> None:

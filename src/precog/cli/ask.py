@@ -145,7 +145,7 @@ def _answer(asker: Asker, question: str, how: AskOptions, as_json: bool) -> None
 
 
 class _Stream:
-    """Shows an answer as it comes, from its first character that is no space.
+    """Shows an answer as it comes.
 
     Attributes:
         anything: whether something was shown.
@@ -155,7 +155,6 @@ class _Stream:
         self.anything = False
 
     def __call__(self, text: str) -> None:
-        text = text if self.anything else text.lstrip()
         self.anything = self.anything or bool(text)
         print(visible(text), end="", flush=True)
 
@@ -171,7 +170,7 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
         span = answer.citation.span if cited and answer.citation is not None else None
         use = _use(asker, answer, number < num_used, found.chunk.is_stored)
         use += ", refined" if answer.mixture.was_refined(number) else ""
-        use += ", focused on one sentence" if answer.mixture.focus_of(number) else ""
+        use += "" if answer.mixture.focus_of(number) is None else ", focused on one sentence"
         print_source(number + 1, found, span, use=use)
     mixture = answer.mixture
     if len(mixture.weights) > 1:
@@ -180,6 +179,9 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
         out.print(f"[dim]{len(mixture.weights)} contexts, {mixture.rule} ({weights}), {exactly}[/]")
     if answer.plan is not None and how.mode == "auto":
         out.print(f"[dim]{answer.plan.way}: {shown(answer.plan.reason)}[/]")
+    is_studied = asker.searcher is not None and asker.searcher.settings.is_studied
+    if is_studied and answer.plan is not None and answer.plan.way in ("resume", "in-context"):
+        out.print(f"[dim]{answer.plan.way}: texts are read whole, so that no state is focused on a sentence[/]")
     times = answer.timings
     parts = [f"{name} {human_seconds(value)}" for name, value in _breakdown(answer) if value]
     sure = _confidence(asker, how, answer)

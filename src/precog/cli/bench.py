@@ -15,6 +15,7 @@ from precog.bench import encode as encode_bench
 from precog.bench import forget as forget_bench
 from precog.bench import index as index_bench
 from precog.bench import scan as scan_bench
+from precog.bench import serve as serve_bench
 from precog.bench import session as session_bench
 from precog.bench import store as store_bench
 from precog.bench import train as train_bench
@@ -23,6 +24,7 @@ from precog.bench.model import choose_threads, model_name, open_backbone, state_
 from precog.bench.packed import open_packed
 from precog.bench.result import Result, Value
 from precog.cli import options
+from precog.cli.bench_load import load
 from precog.cli.output import err, human_bytes, human_seconds, out, print_json, shown
 from precog.cli.progress import Counting, RunProgress
 from precog.config import resolve
@@ -56,6 +58,9 @@ Threads = Annotated[
     int | None,
     typer.Option("--threads", metavar="N", help="CPU threads of the model.  \\[default: 1]", show_default=False),
 ]
+
+
+app.command()(load)
 
 
 @app.callback()
@@ -344,6 +349,31 @@ def scan(
     sizes = scan_bench.QUICK if quick else None
     result = scan_bench.bench_scan(sizes, other_tiles=other_tiles, quick=quick, say=_say)
     return _show(result, check=check, as_json=as_json)
+
+
+@app.command()
+def serve(
+    streams: Annotated[
+        list[int] | None,
+        typer.Option("--streams", metavar="N", help="Answers at once; repeatable.  \\[default: 1, 4, 16, 64]"),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--tokens", metavar="N", help="Of each answer.  \\[default: 64]", show_default=False)
+    ] = None,
+    model: ModelName = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    threads: Threads = None,
+    quick: Quick = False,
+    check: Check = False,
+    as_json: options.Json = False,
+) -> int:
+    """Tokens a second of many answers at once, against one alone."""
+    settings = resolve({"model": model, "device": device, "dtype": dtype, "threads": threads})
+    sizes = serve_bench.sized(quick=quick, streams=streams, tokens=tokens)
+    name = model_name(settings.model, quick=quick)
+    backbone = open_backbone(name, device=settings.device, dtype=settings.dtype, threads=settings.threads or 1)
+    return _show(serve_bench.bench_serve(backbone, sizes, quick=quick, say=_say), check=check, as_json=as_json)
 
 
 def _say(what: str) -> None:

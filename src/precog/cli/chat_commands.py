@@ -1,8 +1,11 @@
 """What a line of ``precog chat`` that begins with a slash does: it is a command, and never deposited."""
 
-from precog.cli.memory.show import line_of, row_of
+from precog.cli.memory.show import line_of
 from precog.cli.output import counted, out, print_json, shown
 from precog.errors import UsageError
+from precog.memory.contents import row_of
+from precog.server.outside import forget_responses_of_memory
+from precog.server.settings import resolve_server
 from precog.session import Session
 
 LISTED = 5
@@ -83,14 +86,25 @@ def _list(session: Session, count: int, as_json: bool) -> None:
 
 
 def _forget(session: Session, ids: list[int], as_json: bool) -> None:
+    server = resolve_server()
     report = session.forget(ids)
+    responses = forget_responses_of_memory(server, session.memory.folder)
     if as_json:
-        print_json({"command": "/forget", "forgotten": list(report.ids), "restored": list(report.restored)})
+        print_json(
+            {
+                "command": "/forget",
+                "forgotten": list(report.ids),
+                "restored": list(report.restored),
+                "responses": responses,
+            }
+        )
         return
     numbers = ", ".join(map(str, report.ids))
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}: {numbers}")
     if report.restored:
         out.print(f"holding again, as nothing newer is left: {', '.join(map(str, report.restored))}")
+    if responses:
+        out.print(f"removed {counted(responses, 'stored response')} of a server, which had read this memory")
 
 
 def _supersede(session: Session, old: int, new: int, as_json: bool) -> None:

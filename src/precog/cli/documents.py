@@ -4,6 +4,7 @@ from precog.cli import options
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import settings_of
+from precog.corpus.listing import document_json
 from precog.store import Chunk, CorpusStore, Document, Location
 
 
@@ -16,7 +17,7 @@ def documents(corpus: options.Corpus = None, as_json: options.Json = False) -> i
         places = store.refined() if made_with.is_trained else set()
         refined = {row.id: _num_refined(store, row, places) for row in rows} if places else {}
     if as_json:
-        documents = [{**_json(row), "refined": refined.get(row.id, 0)} for row in rows]
+        documents = [{**document_json(row), "refined": refined.get(row.id, 0)} for row in rows]
         print_json({"quality": made_with.quality, "documents": documents})
         return 0
     for row in rows:
@@ -37,16 +38,3 @@ def _num_refined(store: CorpusStore, row: Document, places: set[Location]) -> in
     """Chunks of a document whose state is refined."""
     chunks = store.checked_chunks_of(row.id)
     return sum(chunk.location in places for chunk in chunks if isinstance(chunk, Chunk))
-
-
-def _json(row: Document) -> dict[str, object]:
-    return {
-        "document": row.info.source,
-        "status": row.status,
-        "chunks": row.num_chunks,
-        "reason": row.reason,
-        "media_type": row.info.media_type,
-        "bytes": row.info.size_bytes,
-        "sha256": row.info.raw_sha256.hex(),
-        "warnings": row.info.details.get("warnings", []),
-    }

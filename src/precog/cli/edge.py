@@ -1,7 +1,7 @@
 """``precog edge``: what stored states would buy on a device, in virtual time, or on this machine as measured."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,8 @@ from precog.cli.output import counted, human_bytes, human_seconds, out, print_js
 from precog.cli.progress import say
 from precog.config import expanded, resolve
 from precog.errors import UsageError
-from precog.plan.device import PRESETS, EdgeDevice, device_named, paper_device
+from precog.plan.device import PRESETS, EdgeDevice, device_named
+from precog.plan.device_changes import DeviceChanges, assumed, figure
 from precog.plan.paper import PAPER
 from precog.plan.purchase import Purchase, purchase
 from precog.plan.timeline import Question
@@ -98,7 +99,7 @@ def edge(
     # sizes and flags are refused before anything is loaded or measured
     question = Question(chunk, query, answer, top_k, _ASKED.state_bytes if state_bytes is None else state_bytes)
     described = device_named(device_preset or PRESETS[0])
-    flags = _Flags(tok_per_s, prefill_tok_per_s, watts, flash_gb_per_s, flash_latency_us)
+    flags = DeviceChanges(tok_per_s, prefill_tok_per_s, watts, flash_gb_per_s, flash_latency_us)
     found = purchase(flags.on(described), question, chunks)
     notes: tuple[str, ...] = ()
     if measure or model is not None:
@@ -107,7 +108,7 @@ def edge(
         described, size, notes = _open(described, given, codec or "fp16", measure=measure, found=found, folder=place)
         question = replace(question, state_bytes=size if state_bytes is None else state_bytes)
         found = purchase(flags.on(described), question, chunks)
-    notes = (*notes, *flags.notes(), *_assumed(device_preset, measure=measure))
+    notes = (*notes, *flags.notes(), *(() if measure else assumed(device_preset)))
     if as_json:
         print_json({**found.to_json(), "measured": measure, "given": flags.given(), "notes": list(notes)})
     else:
@@ -132,57 +133,6 @@ def _check_measuring(measure: bool, measured: Mapping[str, object], preset: str 
     for option, value in measured.items():
         if value is not None and not measure:
             raise UsageError(f"{option} is only measured", hint="give --measure")
-
-
-@dataclass(frozen=True)
-class _Flags:
-    """What the command line says of a device."""
-
-    tok_per_s: float | None
-    prefill_tok_per_s: float | None
-    watts: float | None
-    flash_gb_per_s: float | None
-    flash_latency_us: float | None
-
-    def given(self) -> dict[str, float]:
-        """What was said, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def notes(self) -> tuple[str, ...]:
-        """A line that says which numbers are the user's."""
-        named = ", ".join(f"--{name.replace('_', '-')} {_figure(value)}" for name, value in self.given().items())
-        return (f"given, neither measured nor assumed: {named}",) if named else ()
-
-    def on(self, device: EdgeDevice) -> EdgeDevice:
-        """The device as changed; reading is as fast as writing where only that is said."""
-        prefill = self.tok_per_s if self.prefill_tok_per_s is None else self.prefill_tok_per_s
-        rate, latency = self.flash_gb_per_s, self.flash_latency_us
-        return replace(
-            device,
-            decode_tok_per_sec=device.decode_tok_per_sec if self.tok_per_s is None else self.tok_per_s,
-            prefill_tok_per_sec=device.prefill_tok_per_sec if prefill is None else prefill,
-            watts=device.watts if self.watts is None else self.watts,
-            flash_bytes_per_sec=device.flash_bytes_per_sec if rate is None else 1e9 * rate,
-            flash_latency_sec=device.flash_latency_sec if latency is None else 1e-6 * latency,
-        )
-
-
-def _assumed(preset: str | None, *, measure: bool) -> tuple[str, ...]:
-    """Lines that say where numbers come from that nobody gave."""
-    if measure:
-        return ()
-    paper = paper_device()
-    told = (
-        f"assumed, from the paper: {human_seconds(paper.tokenize_sec)} to tokenise, "
-        f"{human_seconds(paper.encoder_sec)} to encode, no time to search, {human_seconds(paper.inject_sec)} to inject",
-    )
-    if preset is None or preset == PRESETS[0]:
-        return told
-    return (
-        *told,
-        "tokens a second are what the bandwidth allows with FP16 weights read for each token; reading many at once is "
-        "faster: --prefill-tok-per-s",
-    )
 
 
 def _open(
@@ -227,9 +177,9 @@ def _open(
 def _print(found: Purchase, notes: tuple[str, ...]) -> None:
     device, asked = found.device, found.question
     out.print(f"[bold]{shown(device.name)}[/]")
-    power = "watts unknown" if device.watts is None else f"{_figure(device.watts)} W"
-    rates = f"{_figure(device.prefill_tok_per_sec)} tokens/s read, {_figure(device.decode_tok_per_sec)} written"
-    flash = f"{_figure(device.flash_bytes_per_sec / 1e9)} GB/s from flash"
+    power = "watts unknown" if device.watts is None else f"{figure(device.watts)} W"
+    rates = f"{figure(device.prefill_tok_per_sec)} tokens/s read, {figure(device.decode_tok_per_sec)} written"
+    flash = f"{figure(device.flash_bytes_per_sec / 1e9)} GB/s from flash"
     if device.flash_latency_sec:
         flash += f" after {human_seconds(device.flash_latency_sec)}"
     out.print(f"  {rates}, {flash}, {power}")
@@ -285,14 +235,9 @@ def _energy(joules: float | None) -> str:
         return "–"
     for unit, size in (("MJ", 1e6), ("kJ", 1e3), ("J", 1.0)):
         if joules >= size:
-            return f"{_figure(joules / size)} {unit}"
-    return f"{_figure(1e3 * joules)} mJ"
+            return f"{figure(joules / size)} {unit}"
+    return f"{figure(1e3 * joules)} mJ"
 
 
 def _times(ratio: float, above: str, below: str) -> str:
-    return f"{_figure(ratio)}× {above}" if ratio >= 1 else f"{_figure(1 / ratio)}× {below}"
-
-
-def _figure(value: float) -> str:
-    """Three digits at least, and no powers of ten of what people can read without them."""
-    return f"{value:,.0f}" if 100 <= value < 1e12 else f"{value:.3g}"
+    return f"{figure(ratio)}× {above}" if ratio >= 1 else f"{figure(1 / ratio)}× {below}"

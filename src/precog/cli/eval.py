@@ -179,7 +179,8 @@ def _print_report(report: dict[str, object]) -> None:
     made = human_seconds(cast(float, report["offline_sec"]))
     out.print(f"a paragraph's states: {human_bytes(cast(float, report['bytes']))}, made in {made}")
     if report["part_hit"] is not None:
-        out.print(f"nearest part holds an answer: {100 * cast(float, report['part_hit']):.1f} % of the questions")
+        out.print(f"the chosen part holds an answer: {100 * cast(float, report['part_hit']):.1f} % of the questions")
+        out.print(f"others were as near: {100 * cast(float, report['in_doubt_share']):.1f} % of the questions")
     for mode, share in cast(dict[str, float], report["agreement"]).items():
         out.print(f"{mode}: {100 * share:.1f} % of the answers are those of in_context")
     if report["recall"]:

@@ -1,6 +1,7 @@
 """``precog index``: documents in, states and keys out."""
 
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated
 
 import typer
@@ -10,9 +11,11 @@ from precog.cli import options
 from precog.cli.output import counted, err, human_bytes, out, print_json, shown
 from precog.cli.progress import Bar
 from precog.cli.quality import print_tally
+from precog.cli.sizes import read_limit
 from precog.config import resolve
 from precog.corpus.indexing import IndexRequest, index_documents
 from precog.corpus.report import IngestReport
+from precog.interrupt import InterruptedRunError
 from precog.records import ModelChoice
 
 _MOST_LISTED = 20
@@ -34,7 +37,8 @@ def index(
         str | None,
         typer.Option(
             metavar="once|twice|twice-reversed",
-            help="How often the model reads a chunk.  \\[default: as --quality says]",
+            help="How often the model reads a chunk and, with --quality study, each of its sentences.  "
+            "\\[default: as --quality says]",
             show_default=False,
         ),
     ] = None,
@@ -72,13 +76,13 @@ def index(
     ] = None,
     keys: options.Keys = None,
     budget: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="BYTES",
+            metavar="SIZE|none",
             help="What the states may take on the disk together, now and at later runs; those of the shortest texts "
             "give way first and are read again, not studied, when they are needed; `precog reindex` fills more room.  "
-            "\\[default: no limit]",
-            min=0,
+            "In bytes, or as in 2GB, 500MB or 1GiB; none lifts the limit.  "
+            "\\[default: the corpus's own; none in a new one]",
             show_default=False,
         ),
     ] = None,
@@ -103,6 +107,7 @@ def index(
             "encoder": encoder,
         }
     )
+    limit = None if budget is None else read_limit(budget)
     request = IndexRequest(
         paths=tuple(paths or ()),
         corpus=settings.corpus_folder,
@@ -122,7 +127,8 @@ def index(
             "strategy": strategy,
             "keys": keys,
         },
-        budget_bytes=budget,
+        budget_bytes=limit,
+        lifts_budget=budget is not None and limit is None,
     )
     with IndexProgress() as progress:
         report = index_documents(request, progress=progress)
@@ -149,6 +155,14 @@ class IndexProgress(Bar):
             TimeRemainingColumn(),
             speed="",
         )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Takes what an interrupted run has kept out of the hands of the parser of options, which drops it."""
+        super().__exit__(kind, error, trace)
+        if isinstance(error, KeyboardInterrupt) and (notes := getattr(error, "__notes__", None)):
+            raise InterruptedRunError("; ".join(notes)) from error
 
     def growing(self, state_bytes: int, room_tokens: int) -> None:
         """What each chunk will take, before the first is read."""
@@ -190,13 +204,13 @@ def print_study_note(report: IngestReport) -> None:
         err.print(f"[yellow]note[/] training {counted(count, 'state')} gave no number: kept as they were read")
 
 
-def print_summary(report: IngestReport, corpus: Path) -> None:
-    """What a run did, for people."""
+def print_summary(report: IngestReport, corpus: Path, changed: str = "changed") -> None:
+    """What a run did, for people; ``changed`` is what has happened to documents that are counted as such."""
     parts = [
         f"{count} {name}"
         for count, name in (
             (report.new, "new"),
-            (report.changed, "changed"),
+            (report.changed, changed),
             (report.unchanged, "unchanged"),
             (report.failed, "failed"),
             (len(report.missing) - report.pruned, "missing"),
@@ -210,6 +224,8 @@ def print_summary(report: IngestReport, corpus: Path) -> None:
             f"{counted(report.chunks, 'chunk')}, {report.tokens:,} tokens, {human_bytes(report.bytes)} of documents, "
             f"{report.tokens_per_sec:,.0f} tokens/s"
         )
+    if report.parts:
+        out.print(f"{report.parts:,} sentences and rows of tables read alone, too")
     if report.let_go:
         again = "read again when needed, not studied" if report.study.studied else "read again when needed"
         out.print(f"{counted(report.let_go, 'state')} gave way to the budget: their texts are {again}")

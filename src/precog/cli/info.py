@@ -8,6 +8,7 @@ from precog.cli import options
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.corpus.corpus import settings_of
+from precog.corpus.unfinished import unfinished
 from precog.errors import ModelError
 from precog.store import CorpusStore
 
@@ -25,6 +26,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         size, made_with = store.size(), settings_of(store)
         layout, fingerprint, generation = store.layout, store.fingerprint.hex(), store.generation
         budget_bytes = store.state_budget_bytes
+        change = unfinished(store)
         num_refined = len(store.refined()) if made_with.is_trained else 0
     own_chunk_tokens = _chunk_tokens_of(made_with.model)
     if as_json:
@@ -41,6 +43,7 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
                 "state_room_tokens": layout.note.get("room_tokens"),
                 "quality": made_with.quality,
                 "refined": num_refined,
+                "unfinished": None if change is None else change.to_json(),
                 "settings": made_with.to_json(),
                 "model_chunk_tokens": own_chunk_tokens,
                 "fingerprint": fingerprint,
@@ -54,7 +57,8 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
     strategy = made_with.strategy
     if own_chunk_tokens not in (None, made_with.chunk_tokens):
         strategy += f"; its model's own length is {own_chunk_tokens}"
-    kept = f"{made_with.codec}, layers {made_with.layers}, read {made_with.encode_mode}"
+    each = "chunks and sentences, each " if made_with.is_studied else ""
+    kept = f"{made_with.codec}, layers {made_with.layers}, {each}read {made_with.encode_mode}"
     if made_with.is_trained:
         seconds = f", {made_with.study_seconds:g} s" if made_with.study_seconds else ""
         kept += f", studied at most {counted(made_with.study_steps, 'step')}{seconds} each: {num_refined:,} refined"
@@ -78,6 +82,9 @@ def info(corpus: options.Corpus = None, as_json: options.Json = False) -> int:
         ("encoder", f"{encoder}, fingerprint {made_with.encoder_fingerprint[:12]}"),
         ("found by", _FOUND_BY[made_with.keys]),
     ]
+    if change is not None:
+        done = f"{change.num_chunks:,} of {size.num_chunks:,} chunks are done"
+        lines.append(("unfinished", f"a change, {done}; to go on: {change.command}"))
     for name, value in lines:
         out.print(f"[bold]{name:<10}[/] {shown(value)}")
     return 0

@@ -10,6 +10,7 @@ STARTED_SEC = time.perf_counter()
 
 import errno  # noqa: E402  # the clock starts first: the time a user waits includes importing
 import os  # noqa: E402
+import shlex  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
@@ -21,6 +22,7 @@ from types import FrameType  # noqa: E402
 from precog.cli.streams import guarded  # noqa: E402
 from precog.cli.text import json_line, visible  # noqa: E402
 from precog.errors import PrecogError, StorageError, UsageError  # noqa: E402
+from precog.interrupt import InterruptedRunError  # noqa: E402
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("precog.cli.index:index", "Read documents once and keep what the model remembers of them."),
@@ -33,6 +35,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reindex": ("precog.cli.reindex:reindex", "Read the stored text again with a new model or encoder."),
     "chat": ("precog.cli.chat:chat", "Talk to a memory, with or without a corpus."),
     "memory": ("precog.cli.memory:app", "Remember, recall and forget what was said."),
+    "serve": ("precog.cli.serve:serve", "Serve corpora and memories over HTTP, as OpenAI's clients speak it."),
+    "keys": ("precog.cli.keys:app", "Make, list and revoke the keys of a server."),
+    "mcp": ("precog.cli.mcp:mcp", "Give agents a memory and documents, over the Model Context Protocol."),
+    "backup": ("precog.cli.backup:backup", "Copy all that a server keeps into one file, while it serves."),
+    "restore": ("precog.cli.backup:restore", "Make the folders of a backup again."),
     "conform": ("precog.cli.conform:conform_command", "Show whether the states of a model can be trusted."),
     "models": ("precog.cli.models:models", "List the installed models."),
     "eval": ("precog.cli.eval:app", "Measure answers on a data set."),
@@ -50,6 +57,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name ▸ where the command is (a function, or a typer app with several commands), and its line of help."""
 
 INTERRUPTED = 130
+_OF_SERVER = ("fastapi", "starlette", "uvicorn", "multipart", "python_multipart", "prometheus_client")
+_OF_MCP = ("mcp", "mcp_types", "anyio", "pydantic", "pydantic_core")
 _GOING_ON = ("index", "reindex", "forget", "train", "reproduce")
 _GOING_ON_IN_MEMORY = tuple(("memory", name) for name in ("remember", "import", "reindex", "forget", "purge"))
 _DISK_ERRORS = {
@@ -107,6 +116,8 @@ def _status(arguments: list[str], is_closed: bool) -> int:
             sys.stdout.write("")  # says so before any work is done for nothing
         status = _run(arguments)
         sys.stdout.flush()
+    except InterruptedRunError as interruption:
+        return _interrupted(arguments, interruption.message)
     except PrecogError as error:
         return _report(error, arguments)
     except KeyboardInterrupt:
@@ -150,7 +161,10 @@ def _run_command(name: str, arguments: list[str]) -> int:
         if (error.name or "").partition(".")[0] == "precog":
             hint = "install precog-ssm again"
             raise UsageError("the installation lacks a part of it", given=error.name, hint=hint) from error
+        missing = (error.name or "").partition(".")[0]
         hint = f"pip install {error.name}"
+        if name in ("serve", "mcp") and missing in (*_OF_SERVER, *_OF_MCP):
+            hint = f"pip install 'precog-ssm[{'server' if name == 'serve' else 'mcp'}]'"
         raise UsageError(
             f"`precog {name}` needs a package that is not installed", given=error.name, hint=hint
         ) from error
@@ -170,7 +184,8 @@ def _run_command(name: str, arguments: list[str]) -> int:
         if not message:  # no arguments: its help was printed
             commands = ", ".join(getattr(get_command(command), "commands", {}))
             raise UsageError("which command?", expected=commands, hint=f"see `precog {name} --help`") from error
-        raise UsageError(message.rstrip("."), hint=f"see `precog {name} --help`") from error
+        path = getattr(getattr(error, "ctx", None), "command_path", f"precog {name}")
+        raise UsageError(message.rstrip("."), hint=f"see `{path} --help`") from error
     return status if isinstance(status, int) else 0
 
 
@@ -224,10 +239,16 @@ def _refused(error: OSError) -> PrecogError:
     return refusal
 
 
-def _interrupted(arguments: Sequence[str]) -> int:
+def _interrupted(arguments: Sequence[str], kept: str | None = None) -> int:
+    """One line on stderr; what is kept, where a note says so, and how to go on."""
     after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
     goes_on = bool(arguments) and (arguments[0] in _GOING_ON or tuple(arguments[:2]) in _GOING_ON_IN_MEMORY)
-    error = PrecogError("interrupted", hint="what was acknowledged is kept, run it again to go on" if goes_on else None)
+    hint = None
+    if kept is not None:  # a command with other options would begin something else
+        hint = f"{kept}; to go on: {shlex.join(['precog', *arguments])}"
+    elif goes_on:
+        hint = "what was acknowledged is kept, run it again to go on"
+    error = PrecogError("interrupted", hint=hint)
     error.code = "interrupted"
     if os.environ.get("RANK", "0") != "0":
         return INTERRUPTED

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from precog.cli.sizes import read_size
+
 Corpus = Annotated[
     str | None,
     typer.Option(
@@ -72,7 +74,7 @@ Quality = Annotated[
         "--quality",
         metavar="fast|twice|study",
         help="What answers start from: chunks read once, read twice, or studied: each sentence is read alone, too, and "
-        "an answer starts from the mean of a chunk and its sentence nearest to the question; better answers, several "
+        "an answer starts from the mean of a chunk and its sentence that is asked about; better answers, several "
         "times the bytes.  \\[default: fast]",
         show_default=False,
     ),
@@ -142,6 +144,16 @@ AlwaysAnswer = Annotated[bool, typer.Option("--always-answer", help="Answer, how
 Free = Annotated[
     bool, typer.Option("--free", help="Let the model say what it likes, instead of words that it has read.")
 ]
+ServerData = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The server's folder of corpora, responses and keys \\[env: PRECOG_SERVER_DATA].  "
+        "\\[default: server in PRECOG_HOME]",
+        show_default=False,
+    ),
+]
 User = Annotated[str, typer.Option("--user", metavar="U", help="The user whose memory it is.")]
 _DIAL = "a number, /N for one every N tokens, or all for one a token"
 DialA = Annotated[
@@ -168,9 +180,11 @@ Budget = Annotated[
     int | None,
     typer.Option(
         "--budget",
-        metavar="BYTES",
-        help="The bytes that the states of all deposits may take together; beyond them the coldest states expire, "
-        "texts stay.  \\[default: the memory's own; 1073741824, 1 GiB, in a new one]",
+        metavar="SIZE",
+        parser=read_size,
+        help="The bytes, as a number or as in 2GB, 500MB or 1GiB, that the states of all deposits may take together; "
+        "beyond them the coldest states expire, texts stay.  "
+        "\\[default: the memory's own; 1073741824, 1 GiB, in a new one]",
         show_default=False,
     ),
 ]

@@ -7,7 +7,15 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from precog.cli.output import err
 
@@ -73,6 +81,18 @@ class Counting(Bar):
     def show(self, done: int, total: int, description: str | None = None) -> None:
         """So many are done; ``description`` where the work has become another."""
         self._bar.update(self._task, description=description or self._description, completed=done, total=total)
+
+
+class Bytes(Bar):
+    """So many bytes of so many are done, and the time that is left."""
+
+    def __init__(self, description: str) -> None:
+        columns = (TextColumn("[bold]{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        super().__init__(description, *columns)
+
+    def show(self, done: int, total: int) -> None:
+        """So many are done."""
+        self._bar.update(self._task, completed=done, total=total)
 
 
 class RunProgress(Bar):

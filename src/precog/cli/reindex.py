@@ -23,7 +23,9 @@ def reindex(
     encode: Annotated[
         str | None,
         typer.Option(
-            metavar="once|twice|twice-reversed", help="How often the model reads a chunk.", show_default=False
+            metavar="once|twice|twice-reversed",
+            help="How often the model reads a chunk and, with --quality study, each of its sentences.",
+            show_default=False,
         ),
     ] = None,
     codec: Annotated[
@@ -78,5 +80,5 @@ def reindex(
     if as_json:
         print_json(report.to_json())
     else:
-        print_summary(report, settings.corpus_folder)
+        print_summary(report, settings.corpus_folder, "read again")
     return 0

@@ -98,15 +98,15 @@ class Mixture:
         exact: whether the model is in a state that reading some text leaves, or, for ``mix``, whether every member is.
         weights: of the first so many sources.
         refined: which of these were refined states: trained on after they were read, and so no longer exact.
-        focus: characters of the document that each state is focused on, the mean of the chunk's and that of a part of
-            it; None where a chunk came as it was read.
+        foci: for each source the characters of the document that its state is focused on, being the mean of the
+            chunk's and that of this part of it; None where a chunk came as it was read.
     """
 
     rule: str = "none"
     exact: bool = True
     weights: tuple[float, ...] = ()
     refined: tuple[bool, ...] = ()
-    focus: tuple[tuple[int, int] | None, ...] = ()
+    foci: tuple[tuple[int, int] | None, ...] = ()
 
     @property
     def is_refined(self) -> bool:
@@ -119,7 +119,7 @@ class Mixture:
 
     def focus_of(self, source: int) -> tuple[int, int] | None:
         """What a source was focused on."""
-        return self.focus[source] if source < len(self.focus) else None
+        return self.foci[source] if source < len(self.foci) else None
 
     def to_json(self) -> dict[str, object]:
         """As the command line prints it."""
@@ -169,7 +169,7 @@ class CorpusAnswer:
         return {
             "text": self.text,
             "sources": [
-                {**found.to_json(), "refined": self.mixture.was_refined(number), "focus": _pair(self.mixture, number)}
+                {**found.to_json(), "refined": self.mixture.was_refined(number), **_spans(self.mixture, number)}
                 for number, found in enumerate(self.sources)
             ],
             "citation": None if self.citation is None else self.citation.to_json(),
@@ -178,7 +178,9 @@ class CorpusAnswer:
             "composition": self.mixture.to_json(),
             "confidence": None if self.confidence is None else round(self.confidence, 6),
             "abstained": self.abstained,
-            "looked_at": [found.to_json() for found in self.looked_at],
+            "looked_at": [
+                {**found.to_json(), **_spans(self.mixture, number)} for number, found in enumerate(self.looked_at)
+            ],
             "tokens_processed": self.tokens_processed,
             "mask": {"bytes": self.mask_bytes, "sec": round(self.mask_sec, 6)},
             "plan": None if self.plan is None else self.plan.to_json(),
@@ -186,9 +188,9 @@ class CorpusAnswer:
         }
 
 
-def _pair(mixture: Mixture, source: int) -> list[int] | None:
+def _spans(mixture: Mixture, source: int) -> dict[str, list[int] | None]:
     focus = mixture.focus_of(source)
-    return None if focus is None else list(focus)
+    return {"focus": None if focus is None else list(focus)}
 
 
 def characters_of(chunk: Chunk, start: int, end: int) -> tuple[int, int] | None:

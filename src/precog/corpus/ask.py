@@ -5,7 +5,6 @@ it say only what stands in the retrieved chunk (its stored token ids and suffix 
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -23,23 +22,25 @@ from precog.corpus.answer import (
 )
 from precog.corpus.context import Planner, Text, injected, longest_of
 from precog.corpus.model import open_model, state_reader
-from precog.corpus.parts import nearest_part
+from precog.corpus.parts import nearest_parts
 from precog.corpus.search import Found, Searcher, SearchResult
+from precog.encoders import Encoder
 from precog.engine.composed import DEFAULT_RULE, DEFAULT_TEMPERATURE, Composing, answer_composed
 from precog.engine.confidence import Confidence
 from precog.engine.grounded import GroundedSettings
-from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_none
+from precog.engine.mask import Source
+from precog.engine.modes import Answer, FreeSettings, OnToken, answer_in_context, answer_none
 from precog.engine.sampling import Sampling
+from precog.engine.speaking import telling
+from precog.engine.speech import OnText
 from precog.engine.templates import question_segment
 from precog.errors import CorpusError, DamagedCorpusError, UsageError
 from precog.index import Retrieval
-from precog.plan import Plan
+from precog.plan import Need, Plan
 from precog.records import ModelChoice
 from precog.store import Part
 from precog.text.question import check_question
-from precog.text.tokenizer import StreamDecoder
 
-OnText = Callable[[str], None]
 MODES = ("auto", "inject", "resume", "in-context", "none")
 
 
@@ -91,6 +92,9 @@ class AskOptions:
             raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
         if self.min_confidence is not None and self.speaks_freely:
             raise UsageError("a free answer has no confidence", hint="leave --min-confidence away, or --free")
+        if self.min_confidence is not None and self.always_answer:
+            hint = "leave --min-confidence away, or --always-answer"
+            raise UsageError("a least confidence and an answer whatever it is contradict each other", hint=hint)
         if not self.speaks_freely and self.sampling != Sampling():
             hint = "add --free, or leave --temperature, --top-p, --sample-top-k and --seed away"
             raise UsageError("a grounded answer is searched, not sampled", hint=hint)
@@ -112,10 +116,10 @@ class Asker:
 
     def __init__(
         self,
-        corpus: Path | None,
+        corpus: Path | Searcher | None,
         *,
         model: ModelChoice | None = None,
-        encoder: str | None = None,
+        encoder: str | Encoder | None = None,
         retrieval: Retrieval = "hybrid",
         started_sec: float | None = None,
         home: Path | None = None,
@@ -123,9 +127,10 @@ class Asker:
         """Opens both.
 
         Args:
-            corpus: its folder; None to ask the model without context.
+            corpus: its folder, or one that is open, which others may ask meanwhile, and which stays open; None to ask
+                the model without context.
             model: which model; None for the corpus's own.
-            encoder: where the sentence encoder is; None for the corpus's own.
+            encoder: where the sentence encoder is, or one that is open; None for the corpus's own.
             retrieval: by meaning, by words, or both.
             started_sec: ``time.perf_counter()`` when the user began to wait.
             home: where it is kept how fast this machine is; the home folder of the settings when None.
@@ -137,13 +142,18 @@ class Asker:
         started = time.perf_counter() if started_sec is None else started_sec
         choice = model or ModelChoice()
         self._home = resolve().home if home is None else home
+        self._retrieval: Retrieval = retrieval
+        self._owned: Searcher | None = None
         self.searcher: Searcher | None = None
         if corpus is None:
             self.backbone: Backbone = choice.load("once")
             self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
             self.confidence = Confidence.of_model(self.backbone.card)
         else:
-            self.searcher = Searcher(corpus, encoder=encoder, retrieval=retrieval)
+            if isinstance(corpus, Searcher):
+                self.searcher = corpus
+            else:
+                self.searcher = self._owned = Searcher(corpus, encoder=encoder, retrieval=retrieval)
             try:
                 self.backbone = open_model(self.searcher.settings, choice)
                 self._states = state_reader(
@@ -152,7 +162,7 @@ class Asker:
                 self._grounded = GroundedSettings.from_card(self.backbone.card.decoding)
                 self.confidence = Confidence.of_model(self.backbone.card)
             except BaseException:
-                self.searcher.close()
+                self.close()
                 raise
         self._startup_sec = time.perf_counter() - started
 
@@ -162,8 +172,12 @@ class Asker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.searcher is not None:
-            self.searcher.close()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the corpus, unless it was handed over open."""
+        if self._owned is not None:
+            self._owned.close()
 
     def ask(self, question: str, options: AskOptions | None = None, *, on_text: OnText | None = None) -> CorpusAnswer:
         """Answers one question.
@@ -190,10 +204,10 @@ class Asker:
         return replace(answered, timings=timings)
 
     def _without_context(self, question: str, options: AskOptions, on_text: OnText | None) -> CorpusAnswer:
-        settings = _free_settings(options)
-        answer = answer_none(
-            self.backbone, question_segment(self.backbone, question), settings=settings, on_token=self._stream(on_text)
-        )
+        settings = FreeSettings.of(options.max_tokens, options.sampling)
+        segment = question_segment(self.backbone, question)
+        with telling(self.backbone.tokenizer, on_text) as on_token:
+            answer = answer_none(self.backbone, segment, settings=settings, on_token=on_token)
         timings = decoding_times(answer, Timings())
         text = self.backbone.tokenizer.decode(answer.token_ids).strip()
         return CorpusAnswer(
@@ -207,17 +221,14 @@ class Asker:
     def _from_corpus(self, question: str, options: AskOptions, on_text: OnText | None) -> CorpusAnswer:
         if self.searcher is None:
             raise UsageError("which corpus?", expected="--corpus DIR, PRECOG_CORPUS, or --mode none")
-        result = self.searcher.search(question, options.top_k)
+        result = self.searcher.search(question, options.top_k, retrieval=self._retrieval)
         timings = Timings(encode=result.encode_sec, search=result.search_sec)
         if not result.found:
             return self._nothing_retrieved(options, timings)
         members = result.found[: options.inject]
         store = self.searcher.store
         looking = time.perf_counter()
-        texts = [
-            Text(found, store, self._states, self.backbone, self._part_of(found, question, result, options))
-            for found in members
-        ]
+        texts = self._texts(question, result, options)
         timings = replace(timings, search=timings.search + time.perf_counter() - looking)
         plan = self._plan(texts, options)
         rule = "replay" if plan.way == "resume" else options.compose
@@ -225,63 +236,109 @@ class Asker:
         loaded = injected(texts, plan.way, rule)
         store.prefetch([text.found.chunk.id for text in loaded[1:]])
         for text in loaded:
-            text.record, text.part_record  # noqa: B018  # read and checked here, so that their time is told apart
+            text.record, text.part_records  # noqa: B018  # read and checked here, so that their time is told apart
         timings = replace(timings, load=time.perf_counter() - begun)
-        settings = _free_settings(options) if options.free else self._grounded_settings(options)
         # a grounded answer is shown when it is known whether it is confident enough; a free one streams
-        on_token = self._stream(on_text) if options.free else None
-        sources = [] if options.free else [text.source() for text in texts]
-        segment = question_segment(self.backbone, question)
-        if plan.way == "in-context":
-            mixture = Mixture("read", True, tuple(1.0 for _ in members))
-            answer = answer_in_context(
-                self.backbone,
-                [text.token_ids for text in reversed(texts)],  # what was read last is remembered best
-                segment,
-                sources=sources,
-                settings=settings,
-                on_token=on_token,
-            )
-        else:
-            opening = time.perf_counter()
-            subset = None
-            if options.layers is not None:
-                subset = self.backbone.spec.kept_layers(options.layers)
-            if rule == "replay":  # one state is injected; the others stand for themselves
-                states = [longest_of(texts).state(subset)] * len(texts)
+        with telling(self.backbone.tokenizer, on_text if options.free else None) as on_token:
+            if plan.way == "in-context":
+                answer, mixture = self._by_reading(question, texts, options, on_token)
             else:
-                states = [text.state(subset) for text in texts]
-            opened_sec = time.perf_counter() - opening
-            composed = answer_composed(
-                self.backbone,
-                states,
-                [found.hit.score for found in members],
-                segment,
-                how=Composing(rule, options.compose_temperature, options.compose_renorm),
-                chunks=[text.token_ids for text in texts] if rule == "replay" else (),
-                sources=sources,
-                settings=settings,
-                on_token=on_token,
-            )
-            refined = tuple(text in loaded and text.record.refined for text in texts)
-            whole = (subset is None or subset.is_all) and self._states.keeps_states
-            exact = composed.exact and whole and not any(refined) and not any(text.part for text in texts)
-            mixture = Mixture(rule, exact, composed.weights, refined, tuple(text.focus for text in texts))
-            timings = replace(timings, inject=opened_sec + composed.compose_sec)
-            again = [longest_of(texts)] if rule == "replay" else texts
-            reread = sum(text.reread_tokens for text in again)
-            answer = replace(composed.answer, tokens_processed=composed.answer.tokens_processed + reread)
+                answer, mixture, inject_sec = self._from_states(question, texts, loaded, rule, options, on_token)
+                timings = replace(timings, inject=inject_sec)
         done = self._finish(answer, result, members, mixture, options, timings, on_text)
         return replace(done, plan=plan)
 
-    def _part_of(self, found: Found, question: str, result: SearchResult, options: AskOptions) -> Part | None:
-        """The part of a chunk that its state is focused on; none where texts are read, or nothing was studied."""
+    def _by_reading(
+        self, question: str, texts: list[Text], options: AskOptions, on_token: OnToken | None
+    ) -> tuple[Answer, Mixture]:
+        """The answer after reading the texts again."""
+        answer = answer_in_context(
+            self.backbone,
+            [text.token_ids for text in reversed(texts)],  # what was read last is remembered best
+            question_segment(self.backbone, question),
+            sources=_sources(texts, options),
+            settings=self._settings(options),
+            on_token=on_token,
+        )
+        return answer, Mixture("read", True, tuple(1.0 for _ in texts))
+
+    def _from_states(
+        self,
+        question: str,
+        texts: list[Text],
+        loaded: list[Text],
+        rule: str,
+        options: AskOptions,
+        on_token: OnToken | None,
+    ) -> tuple[Answer, Mixture, float]:
+        """The answer from the texts' states, and how many seconds they took to be opened and composed."""
+        started = time.perf_counter()
+        subset = None if options.layers is None else self.backbone.spec.kept_layers(options.layers)
+        asked = question_segment(self.backbone, question)
+        used = [longest_of(texts)] if rule == "replay" else texts  # one is injected; the others stand for themselves
+        opened = [text.open(asked, subset) for text in used]
+        states = [one.state for one in opened]
+        opened_sec = time.perf_counter() - started
+        composed = answer_composed(
+            self.backbone,
+            states * len(texts) if rule == "replay" else states,
+            [text.found.hit.score for text in texts],
+            asked,
+            how=Composing(rule, options.compose_temperature, options.compose_renorm),
+            chunks=[text.token_ids for text in texts] if rule == "replay" else (),
+            sources=_sources(texts, options),
+            settings=self._settings(options),
+            on_token=on_token,
+        )
+        refined = tuple(text in loaded and text.record.refined for text in texts)
+        whole = (subset is None or subset.is_all) and self._states.keeps_states
+        exact = composed.exact and whole and not any(refined) and not any(text.parts for text in texts)
+        mixture = Mixture(rule, exact, composed.weights, refined, tuple(one.focus for one in opened))
+        read = sum(one.tokens_read for one in opened)
+        answer = replace(composed.answer, tokens_processed=composed.answer.tokens_processed + read)
+        return answer, mixture, opened_sec + composed.compose_sec
+
+    def plan(self, question: str, options: AskOptions) -> tuple[Plan | None, list[Need]]:
+        """How a question's context would come into the model, and of what it is made; nothing is read for it.
+
+        Returns:
+            The plan, None where nothing is found; and the texts, best first.
+
+        Raises:
+            UsageError, CorpusError: as `ask` does.
+        """
+        if self.searcher is None:
+            raise UsageError("which corpus?")
+        result = self.searcher.search(question, options.top_k, retrieval=self._retrieval)
+        if not result.found:
+            self._nothing_retrieved(options, Timings())
+            return None, []
+        texts = self._texts(question, result, options)
+        return self._plan(texts, options), [self.planner.need(text) for text in texts]
+
+    @property
+    def planner(self) -> Planner:
+        """What chooses between loading and reading."""
         assert self.searcher is not None
-        if options.mode in ("in-context", "resume") or options.compose == "replay":
-            return None
-        if not self.searcher.settings.is_studied:
-            return None
-        return nearest_part(self.searcher.store, found.chunk, question, result.key)
+        return Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
+
+    def _texts(self, question: str, result: SearchResult, options: AskOptions) -> list[Text]:
+        assert self.searcher is not None
+        store = self.searcher.store
+        return [
+            Text(found, store, self._states, self.backbone, self._parts_of(found, question, result, options))
+            for found in result.found[: options.inject]
+        ]
+
+    def _parts_of(
+        self, found: Found, question: str, result: SearchResult, options: AskOptions
+    ) -> list[tuple[Part, float]]:
+        """The parts of a chunk that its states are focused on; none where texts are read, or nothing was studied."""
+        assert self.searcher is not None
+        if options.mode in ("in-context", "resume") or not self.searcher.settings.is_studied:
+            return []
+        store = self.searcher.store
+        return nearest_parts(store, found.chunk, question, result.key, options.compose, self.backbone)
 
     def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
         """How the texts come into the model: as asked, or the quickest way to the same context."""
@@ -293,12 +350,11 @@ class Asker:
         if not self._states.keeps_all_layers:
             kept = self.searcher.settings.layers
             return Plan("inject", f"only some layers are stored ({kept}), which reading would not give", {})
-        if any(text.part is not None for text in texts):
+        if any(text.parts for text in texts):
             return Plan("inject", "states are focused on a part of the text, which reading would not give", {})
         if self.searcher.settings.is_trained and any(text.is_refined for text in texts):
             return Plan("inject", "states are refined, which reading would not give", {})
-        planner = Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
-        return planner.plan(texts, options.compose)
+        return self.planner.plan(texts, options.compose)
 
     def _finish(
         self,
@@ -365,19 +421,15 @@ class Asker:
             NOT_FOUND, self.backbone.card.name, "inject", confidence=0.0, abstained=True, timings=timings
         )
 
-    def _grounded_settings(self, options: AskOptions) -> GroundedSettings:
+    def _settings(self, options: AskOptions) -> GroundedSettings | FreeSettings:
+        """Of an answer from texts."""
+        if options.free:
+            return FreeSettings.of(options.max_tokens, options.sampling)
         if options.max_tokens is None:
             return self._grounded
         return replace(self._grounded, max_span_tokens=options.max_tokens)
 
-    def _stream(self, on_text: OnText | None) -> Callable[[int], None] | None:
-        if on_text is None:
-            return None
-        decoder = StreamDecoder(self.backbone.tokenizer)
-        return lambda token_id: on_text(decoder.push(token_id))
 
-
-def _free_settings(options: AskOptions) -> FreeSettings:
-    if options.max_tokens is None:
-        return FreeSettings(sampling=options.sampling)
-    return FreeSettings(max_tokens=options.max_tokens, sampling=options.sampling)
+def _sources(texts: list[Text], options: AskOptions) -> list[Source]:
+    """What a grounded answer may be a span of."""
+    return [] if options.free else [text.source() for text in texts]

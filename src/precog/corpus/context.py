@@ -16,14 +16,29 @@ from precog.corpus.search import Found
 from precog.corpus.settings import CorpusSettings
 from precog.engine.mask import Source
 from precog.errors import DamagedCorpusError, DamagedStateError
-from precog.plan import Need, Plan, choose
+from precog.plan import Need, Plan, ReadSpeed, Speed, choose
 from precog.plan.probe import disk_speed, model_speed
 from precog.records import StateReader
-from precog.refine.focus import focused
+from precog.refine.focus import focus
 from precog.state import LayerSubset, State
 from precog.store import CorpusStore, Part, Record
 
 _SAMPLES = 8  # records read to learn how fast the disk is
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A text's state, ready to be asked.
+
+    Attributes:
+        state: of the whole text, or focused on one of its parts.
+        focus: characters of the document that it is focused on; None where it is not.
+        tokens_read: to make states again that gave way, and to choose the part.
+    """
+
+    state: State
+    focus: tuple[int, int] | None
+    tokens_read: int
 
 
 class Text:
@@ -34,14 +49,21 @@ class Text:
         store: the corpus.
         states: the way from its records to states.
         backbone: the model.
-        part: of the chunk, that its state is focused on; None for none.
+        parts: of the chunk, the nearest first, that the question may be about, with their nearness; none to leave its
+            state as it is.
     """
 
     def __init__(
-        self, found: Found, store: CorpusStore, states: StateReader, backbone: Backbone, part: Part | None = None
+        self,
+        found: Found,
+        store: CorpusStore,
+        states: StateReader,
+        backbone: Backbone,
+        parts: Sequence[tuple[Part, float]] = (),
     ) -> None:
         self.found = found
-        self.part = part
+        self.parts = [part for part, _ in parts]
+        self._nearness = [near for _, near in parts]
         self._store, self._states, self._backbone = store, states, backbone
 
     @property
@@ -59,21 +81,13 @@ class Text:
         return self._store.read_state(self.found.chunk)
 
     @cached_property
-    def part_record(self) -> Record | None:
-        """The record of the part, checked; None where there is no part, or its state is not stored.
+    def part_records(self) -> list[Record | None]:
+        """The records of its parts, checked; None for one whose state is not stored.
 
         Raises:
-            DamagedStateError: it is not what was written.
+            DamagedStateError: one is not what was written.
         """
-        return self._store.read_part(self.part) if self.part is not None and self.part.is_stored else None
-
-    @property
-    def focus(self) -> tuple[int, int] | None:
-        """Characters of the document that the state is focused on; None for none."""
-        if self.part is None:
-            return None
-        offset = self.found.chunk.info.span[0]
-        return offset + self.part.span[0], offset + self.part.span[1]
+        return [self._store.read_part(part) if part.is_stored else None for part in self.parts]
 
     @property
     def is_refined(self) -> bool:
@@ -96,13 +110,24 @@ class Text:
             return Source.of(self.record.token_ids, suffixes if len(suffixes) else None)
         return Source.of(self.token_ids)
 
-    def state(self, layers: LayerSubset | None = None) -> State:
-        """Its state as its record gives it back, focused on its part; read again where one is not stored."""
+    def open(self, question_ids: Sequence[int], layers: LayerSubset | None = None) -> Opened:
+        """Its state as records give it back, focused on the part that is asked about; what gave way is read again.
+
+        Args:
+            question_ids: the question's segment, boundary first.
+            layers: that are kept; all when None.
+        """
         own = self._own(self.record if self.is_stored else None, self.token_ids, layers)
-        if self.part is None:
-            return own
-        ids = self._backbone.tokenizer.encode(self.found.chunk.info.text[slice(*self.part.span)])
-        return focused(own, self._own(self.part_record, ids, layers), self._backbone.spec)
+        if not self.parts:
+            return Opened(own, None, self.reread_tokens)
+        info = self.found.chunk.info
+        read = []
+        for part, record in zip(self.parts, self.part_records, strict=True):
+            ids = self._backbone.tokenizer.encode(info.text[slice(*part.span)])
+            read.append(self._own(record, ids, layers))
+        made = focus(self._backbone, own, read, self._nearness, question_ids)
+        start, stop = self.parts[made.number].span
+        return Opened(made.state, (info.span[0] + start, info.span[0] + stop), self.reread_tokens + made.tokens_read)
 
     def _own(self, record: Record | None, token_ids: list[int], layers: LayerSubset | None) -> State:
         if record is not None:
@@ -114,7 +139,7 @@ class Text:
     def reread_tokens(self) -> int:
         """Tokens that have to be read again because a state gave way."""
         missing = 0 if self.is_stored else len(self.token_ids)
-        return missing + (self.part.num_tokens if self.part is not None and not self.part.is_stored else 0)
+        return missing + sum(part.num_tokens for part in self.parts if not part.is_stored)
 
 
 @dataclass(frozen=True)
@@ -142,12 +167,16 @@ class Planner:
         ways = ("inject", "in-context") if len(texts) == 1 else ("resume", "in-context")
         if len(texts) > 1 and rule != "replay":
             return Plan("inject", f"{rule} needs the state of every text", {})
-        needs = [self._need(text) for text in texts]
-        speed = model_speed(self.backbone, self.settings.codec, self.home)
-        disk = disk_speed(self.store.path, self._read_some, self.home)
-        return choose(needs, speed, disk, ways)
+        speed, disk = self.speeds()
+        return choose([self.need(text) for text in texts], speed, disk, ways)
 
-    def _need(self, text: Text) -> Need:
+    def speeds(self) -> tuple[Speed, ReadSpeed]:
+        """How fast the model and the disk are here, measured where it is not known yet."""
+        speed = model_speed(self.backbone, self.settings.codec, self.home)
+        return speed, disk_speed(self.store.path, self._read_some, self.home)
+
+    def need(self, text: Text) -> Need:
+        """What one text takes."""
         tokens = text.found.chunk.num_tokens
         if not text.is_stored:
             return Need(tokens, 0, 0)

@@ -124,7 +124,7 @@ def _rows(store: CorpusStore, name: str) -> list[Document]:
     named = [source for source in known if source.rpartition("/")[2] == name]
     if len(set(named)) == 1:
         return store.find_documents(named[0])
-    near = named or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    near = named or difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else "see `precog list`"
     raise InputError("there is no such document in this corpus", given=name, hint=hint)
 
@@ -134,7 +134,7 @@ def _needles(store: CorpusStore, name: str, rows: list[Document], tokenizer: Tok
     strings = [_utf8(row.info.source) for row in rows] or [_utf8(name)]
     for chunk in _chunks(store, rows):
         strings += _windows(chunk, tokenizer, store.layout.token_width)
-    states = (part for chunk in _chunks(store, rows) for part in _states(store, chunk))
+    states = (part for row in rows for part in _states(store, row))
     return Needles(strings, chain(_keys(store, rows), states))
 
 
@@ -163,11 +163,16 @@ def _keys(store: CorpusStore, rows: Iterable[Document]) -> Iterator[UInt8[np.nda
                     yield vector.view(np.uint8)
 
 
-def _states(store: CorpusStore, chunk: Chunk) -> Iterator[UInt8[np.ndarray, " n"]]:
-    """The bytes of the state of a chunk and of those of its parts."""
-    records: list[Callable[[], Record]] = [lambda: store.read_state(chunk.id)] if chunk.is_stored else []
-    with contextlib.suppress(DamagedCorpusError):
-        records += [partial(store.read_part, part) for part in store.parts(chunk.id) if part.is_stored]
+def _states(store: CorpusStore, row: Document) -> Iterator[UInt8[np.ndarray, " n"]]:
+    """The bytes of the states of a document's chunks and of their parts; those that are damaged are left out."""
+    records: list[Callable[[], Record]] = [
+        partial(store.read_state, chunk.id) for chunk in _chunks(store, [row]) if chunk.is_stored
+    ]
+    records += [
+        partial(store.read_part, part)
+        for part in store.checked_parts_of(row.id)
+        if not isinstance(part, DamagedCorpusError) and part.is_stored
+    ]
     for read in records:
         with contextlib.suppress(DamagedStateError, DamagedCorpusError):
             record = read()
@@ -198,7 +203,7 @@ def _left(corpus: Path, tokenizer: Tokenizer) -> Iterator[tuple[str, npt.NDArray
                 text = chunk.info.context + chunk.info.text
                 yield name, _utf8(text)
                 yield name, np.array(tokenizer.encode(text), f"<u{store.layout.token_width}")
-                for part in _states(store, chunk):
-                    yield "", part
+            for part in _states(store, row):
+                yield "", part
         for vector in _keys(store, rows):
             yield "", vector

@@ -17,6 +17,7 @@ from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import MadeStates, UnitWriter
 from precog.encoders import Encoder
 from precog.errors import DocumentError, PrecogError, UsageError
+from precog.interrupt import noting_at_interruption
 from precog.store import CorpusStore, DocumentInfo
 from precog.store import Document as Row
 from precog.text.chunking.strategy import Strategy, chunk_document
@@ -80,6 +81,7 @@ class Ingest:
 
         Raises:
             StorageError: the disk is full or refuses; whatever was committed stays, and the next run goes on there.
+            KeyboardInterrupt: likewise; its note says what the corpus holds by then.
         """
         started = time.perf_counter()
         report = self._report
@@ -88,9 +90,9 @@ class Ingest:
         if self._backbone.spec.grows:
             self._progress.growing(self._store.layout.state_bytes, self._backbone.spec.capacity)
         self._progress.start(sum(map(size_of, found.sources)))
-        with self._writer as writer:
+        with self._writer as writer, noting_at_interruption(self._held):
             next_refresh = _FIRST_REFRESH_STATES
-            for unit in units(self._events(found.sources, prune)):
+            for unit in units(self._events(found.sources, prune), is_studied=self._settings.is_studied):
                 writer.commit(unit)
                 self._advance(self._done_bytes)
                 if writer.num_states >= next_refresh:  # whoever asks meanwhile, or after a crash, has less to rebuild
@@ -98,10 +100,15 @@ class Ingest:
                     next_refresh = 2 * writer.num_states
             writer.keep_budget()
         report.states = writer.num_states
+        report.parts = writer.num_parts
         report.let_go = writer.num_let_go
         refresh_index(self._store, self._encoder.fingerprint)
         report.elapsed_sec = time.perf_counter() - started
         return report
+
+    def _held(self) -> str:
+        size = self._store.size()
+        return f"{size.num_documents:,} whole documents and {size.num_chunks:,} chunks in all are kept"
 
     def _events(self, sources: Sequence[Source], prune: bool) -> Iterator[Event]:
         for source in sources:

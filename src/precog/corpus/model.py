@@ -4,6 +4,7 @@ from precog.backbones.hosted.backbone import fitted
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import installed_models
 from precog.corpus.settings import CorpusSettings
+from precog.errors import UsageError
 from precog.records import ModelChoice, StateReader, check_backbone
 from precog.store import CorpusStore
 from precog.store.remedy import reindex_command
@@ -35,6 +36,18 @@ def check_model(store: CorpusStore, settings: CorpusSettings, backbone: Backbone
     command = reindex_command(store.path, *([] if named is None else ["--model", named]))
     hint = f"use the model that made it, or read the stored text again: {command}"
     check_backbone("corpus", store.fingerprint, installed.get(settings.model, settings.model), backbone, hint)
+
+
+def check_reads(backbone: Backbone, encode_mode: str) -> None:
+    """Compares how a model reads chunks with how the chunks of a corpus that it is to make are wanted.
+
+    Raises:
+        UsageError: it was opened to read them otherwise.
+    """
+    if backbone.encode_mode != encode_mode:
+        hint = "choose a quality that reads them so"
+        message = f"the model is open to read chunks {backbone.encode_mode}"
+        raise UsageError(message, given=encode_mode, expected=backbone.encode_mode, hint=hint)
 
 
 def state_reader(

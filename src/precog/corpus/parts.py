@@ -1,4 +1,4 @@
-"""The parts of a chunk that are read on their own where a corpus is studied, and the one that a question is about."""
+"""The parts of a chunk that are read on their own where a corpus is studied, and those that a question is about."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32
 
-from precog.index.nearness import nearness
+from precog.backbones.protocol import Backbone
+from precog.engine.templates import question_segment
+from precog.index.nearness import nearest, nearness
+from precog.refine.focus import eligible
 from precog.store import Chunk as StoredChunk
 from precog.store import CorpusStore, Part
 from precog.text.chunking.chunk import Chunk
@@ -38,23 +41,31 @@ def readable_parts(chunk: Chunk, tokenizer: Tokenizer, max_tokens: int) -> Itera
             yield PartOfChunk((start, stop), text, ids)
 
 
-def nearest_part(
-    store: CorpusStore, chunk: StoredChunk, question: str, key: Float32[np.ndarray, " E"] | None
-) -> Part | None:
-    """The part of a chunk that is nearest to a question, of equals the first; None where it has no parts.
+def nearest_parts(
+    store: CorpusStore,
+    chunk: StoredChunk,
+    question: str,
+    key: Float32[np.ndarray, " E"] | None,
+    rule: str,
+    backbone: Backbone,
+) -> list[tuple[Part, float]]:
+    """The parts of a chunk that a question may be about, the nearest first, with their nearness; none of a single one.
 
     Args:
         store: the corpus.
         chunk: that was found.
         question: in words.
         key: of the question; None where words alone are compared.
+        rule: of composition: ``replay`` reads, and has none.
+        backbone: the model. Where it would not ask their states, there is no part but the nearest.
 
     Raises:
         DamagedCorpusError: a part is not what was written.
     """
-    parts = store.parts(chunk.id)
+    parts = [] if rule == "replay" else store.parts(chunk.id)
     if not parts:
-        return None
+        return []
     texts = [chunk.info.text[slice(*part.span)] for part in parts]
-    scores = nearness(question, key, texts, [part.keys for part in parts])
-    return parts[scores.index(max(scores))]
+    found = nearest(nearness(question, key, texts, [part.keys for part in parts]), texts)
+    asked = eligible(backbone, found, question_segment(backbone, question))
+    return [(parts[number], near) for number, near in asked]

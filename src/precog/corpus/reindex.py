@@ -12,13 +12,14 @@ from pathlib import Path
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import load_tokenizer
 from precog.corpus.corpus import refresh_index, settings_of
-from precog.corpus.model import open_model
+from precog.corpus.model import check_reads, open_model
 from precog.corpus.report import IngestReport, Progress, Remark, Silent
 from precog.corpus.settings import CorpusSettings
 from precog.corpus.unit import Drop, Event, Fail, Finish, Take, units
 from precog.corpus.writer import CopiedStates, MadeStates, UnitWriter
 from precog.encoders import Encoder, load_encoder
 from precog.errors import InputError
+from precog.interrupt import noting_at_interruption
 from precog.questions.found_by import check_keys
 from precog.records import ModelChoice
 from precog.refine.choice import StudyLimits, encode_mode_for, quality_of
@@ -36,21 +37,21 @@ class ReindexRequest:
     Attributes:
         corpus: the folder.
         model: which model; named, it may be another one than the corpus's own.
-        encoder: where a sentence encoder is; None for the corpus's own.
+        encoder: where a sentence encoder is, or one that is open; None for the corpus's own.
         wanted: any of ``quality``, ``encode_mode``, ``codec``, ``layers``, ``study_steps``, ``study_seconds`` and
             ``keys``; None leaves it as it is.
     """
 
     corpus: Path
     model: ModelChoice = field(default_factory=ModelChoice)
-    encoder: str | None = None
+    encoder: str | Encoder | None = None
     wanted: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def only_keys(self) -> bool:
         """Whether nothing was named that states depend on, but an encoder or a kind of keys."""
         asked = {key for key, value in self.wanted.items() if value is not None}
-        return self.model.name is None and (asked == {"keys"} or (not asked and self.encoder is not None))
+        return self.model.name is None and (asked == {"keys"} or (not asked and isinstance(self.encoder, str)))
 
 
 def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> IngestReport:
@@ -68,7 +69,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
         encoder = load_encoder(request.encoder or before.encoder or None)
         settings = replace(
             _wanted(before, request.wanted),
-            encoder=request.encoder or before.encoder,
+            encoder=request.encoder if isinstance(request.encoder, str) else before.encoder,
             encoder_fingerprint=encoder.fingerprint,
         )
         backbone = None
@@ -79,6 +80,7 @@ def reindex(request: ReindexRequest, *, progress: Progress | None = None) -> Ing
             # a template belongs to the model it was given for: another one brings its own, unless one is given again
             settings = replace(settings, template=request.model.template_for(before.template))
             backbone = open_model(settings, request.model)
+            check_reads(backbone, settings.encode_mode)
             if settings.is_trained and not before.is_trained:
                 settings = settings.studied_within(settings.study_limits.on(backbone.device.type))
             study_settings(backbone, settings.quality, settings.study_limits)  # refused before anything is read
@@ -150,12 +152,21 @@ def _fill(
     if backbone is not None and backbone.spec.grows:
         progress.growing(new.layout.state_bytes, backbone.spec.capacity)
     progress.start(total)
-    with UnitWriter(new, states, encoder, settings.keys, tokenizer if settings.is_studied else None) as writer:
-        for unit in units(_events(old, new, new.layout, tokenizer, report, progress)):
+    num_chunks = old.size().num_chunks
+
+    def done() -> str:
+        count = f"{new.size().num_chunks:,} of {num_chunks:,} chunks"
+        return f"{count} are done, and the corpus answers as before until all are"
+
+    writer = UnitWriter(new, states, encoder, settings.keys, tokenizer if settings.is_studied else None)
+    with writer, noting_at_interruption(done):
+        events = _events(old, new, new.layout, tokenizer, report, progress)
+        for unit in units(events, is_studied=settings.is_studied):
             writer.commit(unit)
             progress.advance(report.tokens, writer.num_tokens)
         writer.keep_budget()
     report.states = writer.num_states
+    report.parts = writer.num_parts
     report.let_go = writer.num_let_go
     if isinstance(states, MadeStates):
         report.study = states.tally

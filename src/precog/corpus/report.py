@@ -68,6 +68,7 @@ class IngestReport:
         pruned: those of them that were forgotten.
         chunks: chunks added.
         states: states made: fewer where chunks say the same.
+        parts: states of sentences and rows that were made, of those counted in ``states``.
         let_go: states that gave way to the corpus's budget.
         study: what became of states that were studied.
         tokens: tokens of the added chunks.
@@ -87,6 +88,7 @@ class IngestReport:
     pruned: int = 0
     chunks: int = 0
     states: int = 0
+    parts: int = 0
     let_go: int = 0
     study: StudyTally = field(default_factory=StudyTally)
     tokens: int = 0
@@ -119,6 +121,7 @@ class IngestReport:
             },
             "chunks": self.chunks,
             "states": self.states,
+            "parts": self.parts,
             "let_go": self.let_go,
             **self.study.to_json(),
             "tokens": self.tokens,

@@ -1,5 +1,6 @@
 """A question ▸ the chunks that may answer it: no model, no state."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder
 from precog.errors import CorpusError, UsageError
 from precog.index import HybridIndex, Retrieval, SearchHit
+from precog.interrupt import check_asked
 from precog.store import Chunk, CorpusStore
 from precog.text.question import check_question
 
@@ -62,7 +64,7 @@ class SearchResult:
 
 
 class Searcher:
-    """A corpus, open to be searched any number of times; sees what writers commit meanwhile.
+    """A corpus, open to be searched many times, by several threads at once; sees what writers commit meanwhile.
 
     Attributes:
         store: the corpus.
@@ -75,14 +77,13 @@ class Searcher:
         Args:
             corpus: its folder.
             encoder: where the sentence encoder is, or one that is open; None for the corpus's own.
-            retrieval: by meaning, by words, or both.
+            retrieval: by meaning, by words, or both, where a search does not say.
 
         Raises:
             CorpusError: it is no corpus.
             EncoderError: it is not the encoder that made the keys.
         """
-        if retrieval not in ("hybrid", "dense", "bm25"):
-            raise UsageError("--retrieval: no such way", given=retrieval, expected="hybrid, dense or bm25")
+        _check_retrieval(retrieval)
         self._retrieval: Retrieval = retrieval
         self._corpus = corpus
         self._words = ThreadPoolExecutor(max_workers=1, thread_name_prefix="words")
@@ -92,6 +93,7 @@ class Searcher:
             self._encoder: Encoder | None = None
             if retrieval != "bm25" or encoder is not None:
                 self._encoder = open_encoder(self.store, self.settings, encoder)
+            self._loading = threading.Lock()
             self._generation = -1
             self._index = self._load()
         except BaseException:
@@ -117,36 +119,59 @@ class Searcher:
         self._generation = source.generation
         return index
 
-    def search(self, question: str, k: int, *, key: Float32[np.ndarray, " E"] | None = None) -> SearchResult:
+    def _current_index(self) -> HybridIndex:
+        """The index of what is committed; whoever finds it changed loads it for all."""
+        with self._loading:
+            if self.store.generation != self._generation:
+                self._index = self._load()
+            return self._index
+
+    def search(
+        self,
+        question: str,
+        k: int,
+        *,
+        key: Float32[np.ndarray, " E"] | None = None,
+        retrieval: Retrieval | None = None,
+    ) -> SearchResult:
         """The k best chunks for a question.
 
         Args:
             question: in words.
             k: most chunks.
             key: of the question, where the encoder has made it already.
+            retrieval: by meaning, by words, or both; None for the way it was opened with.
 
         Raises:
-            UsageError: the question is empty or k is less than 1.
+            UsageError: the question is empty, k is less than 1, or meaning is asked of what was opened for words.
             CorpusError: the corpus that was opened is no longer the one in its place.
+            CancelledError: whoever asked has gone.
         """
         check_question(question)
+        way = self._retrieval if retrieval is None else retrieval
+        _check_retrieval(way)
+        if way != "bm25" and self._encoder is None:
+            raise UsageError("this corpus was opened to compare words alone", given=way, expected="bm25")
         if k < 1:
             raise UsageError("--top-k is out of range", given=k, expected="at least 1")
         if self.store.fate != "there":  # its open files would go on answering, with what may be forgotten
             hint = "start again to see what is there now"
             raise CorpusError("the corpus was replaced or removed meanwhile", given=self._corpus, hint=hint)
-        if self.store.generation != self._generation:
-            self._index = self._load()
+        index = self._current_index()
         started = time.perf_counter()
         worded = None
-        if self._retrieval == "hybrid" and key is None:  # words need no key: they are looked up while it is made
-            worded = self._words.submit(self._index.by_words, question, k)
-        if key is None and self._encoder is not None:
+        if way == "hybrid" and key is None:  # words need no key: they are looked up while it is made
+            worded = self._words.submit(index.by_words, question, k)
+        if key is None and self._encoder is not None and way != "bm25":
             key = self._encoder.encode_query(question)
         encoded = time.perf_counter()
-        hits = self._index.search(
-            question, key, k, retrieval=self._retrieval, worded=None if worded is None else worded.result()
-        )
+        check_asked()
+        hits = index.search(question, key, k, retrieval=way, worded=None if worded is None else worded.result())
         chunks = self.store.chunks([hit.chunk_id for hit in hits])
         found = [Found(chunks[hit.chunk_id], hit) for hit in hits if hit.chunk_id in chunks]
         return SearchResult(found, encoded - started, time.perf_counter() - encoded, key)
+
+
+def _check_retrieval(way: str) -> None:
+    if way not in ("hybrid", "dense", "bm25"):
+        raise UsageError("--retrieval: no such way", given=way, expected="hybrid, dense or bm25")

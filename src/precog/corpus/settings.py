@@ -24,7 +24,9 @@ _FLAGS = {
     "study_seconds": "--study-seconds",
     "keys": "--keys",
 }
-_REINDEXED = ("quality", "encode_mode", "codec", "layers", "study_steps", "study_seconds", "keys")
+REINDEXED_FLAGS = {
+    key: _FLAGS[key] for key in ("quality", "encode_mode", "codec", "layers", "study_steps", "study_seconds", "keys")
+}
 """What `precog reindex` can change; the chunks stay as they are."""
 
 
@@ -136,7 +138,7 @@ class CorpusSettings:
         if not changed:
             return
         hint = "use another folder"
-        if set(changed) <= set(_REINDEXED):
+        if set(changed) <= set(REINDEXED_FLAGS):
             options = [word for key in changed for word in (_FLAGS[key], str(wanted[key]))]
             done = "make new keys" if changed == ["keys"] else "read the stored text again"
             hint += f", or {done}: {reindex_command(corpus, *options)}"

@@ -24,6 +24,6 @@ def title_of(source: str) -> str:
 
 
 def has_vanished(source: str) -> bool:
-    """Whether a document was read from a file that is no longer there."""
+    """Whether a document was read from a file that is no longer there; what has no absolute path came from no file."""
     path = path_of(source)
-    return path is not None and not os.path.lexists(path)
+    return path is not None and os.path.isabs(path) and not os.path.lexists(path)

@@ -13,6 +13,8 @@ from precog.text.chunking.chunk import Chunk
 
 UNIT_CHUNKS = 16
 UNIT_TOKENS = 4_096
+STUDY_CHUNKS = 4
+"""Chunks of a unit where each sentence is read, too: an interruption costs seconds of work, not a minute."""
 _UNIT_EVENTS = 256
 
 
@@ -62,12 +64,13 @@ class Unit:
         return [event for event in self.events if isinstance(event, Take)]
 
 
-def units(events: Iterable[Event]) -> Iterator[Unit]:
-    """Cuts a stream of events into units."""
+def units(events: Iterable[Event], *, is_studied: bool = False) -> Iterator[Unit]:
+    """Cuts a stream of events into units, smaller ones where chunks are studied."""
+    most_chunks = min(STUDY_CHUNKS, UNIT_CHUNKS) if is_studied else UNIT_CHUNKS
     unit, num_chunks, num_tokens = Unit(), 0, 0
     for event in events:
         if isinstance(event, Take):
-            if num_chunks == UNIT_CHUNKS or (num_chunks and num_tokens + len(event.chunk.token_ids) > UNIT_TOKENS):
+            if num_chunks == most_chunks or (num_chunks and num_tokens + len(event.chunk.token_ids) > UNIT_TOKENS):
                 yield unit
                 unit, num_chunks, num_tokens = Unit(), 0, 0
             num_chunks += 1

@@ -141,7 +141,11 @@ class CopiedStates:
         found = next((part for part in self._store.parts(chunk_id) if part.span == span), None)
         if found is None:
             hint = f"read the stored text again: {states_anew(self._store.path)}"
-            raise DamagedCorpusError("a part of a chunk is missing", given=reading.take.chunk.document, hint=hint)
+            raise DamagedCorpusError(
+                "a part of a chunk is missing, or another version parted it",
+                given=reading.take.chunk.document,
+                hint=hint,
+            )
         return self._store.read_part(found) if found.is_stored else None
 
 
@@ -160,6 +164,7 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
 
     Attributes:
         num_states: states put into the store so far.
+        num_parts: those of them that are states of parts.
         num_tokens: tokens of all chunks so far.
         num_let_go: states that gave way to the corpus's budget.
     """
@@ -175,6 +180,7 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
         self._key_kind = keys
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keys")
         self.num_states = 0
+        self.num_parts = 0
         self.num_tokens = 0
         self.num_let_go = 0
         self._budget_bytes = store.state_budget_bytes
@@ -219,6 +225,7 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
             if self._budget_bytes is not None:
                 self.num_let_go += batch.keep_budget(self._budget_bytes)
         self.num_states += len(unread)
+        self.num_parts += sum(reading.part is not None for reading in unread)
         self.num_tokens += sum(len(take.chunk.token_ids) for take in takes)
 
     def _keys(self, takes: Sequence[Take], parts: Sequence[PartOfChunk]) -> tuple[list[Keys], list[Keys]]:
@@ -254,9 +261,11 @@ class UnitWriter(AbstractContextManager["UnitWriter"]):
             match event:
                 case Take(info, chunk):
                     row, state_id = row_of(info), state_of(chunk.token_ids)
-                    described = ChunkInfo(chunk.index, chunk.page, chunk.span, chunk.text, chunk.context)
-                    chunk_id = batch.add_chunk(row, described, state_id=state_id, keys=next(keys_of_next))
                     own = [reading.part for reading in readings if reading.take is event and reading.part is not None]
+                    # the chunk's seal holds their number, so that none of them can go unnoticed
+                    details: dict[str, object] = {} if self._tokenizer is None else {"parts": len(own)}
+                    described = ChunkInfo(chunk.index, chunk.page, chunk.span, chunk.text, chunk.context, details)
+                    chunk_id = batch.add_chunk(row, described, state_id=state_id, keys=next(keys_of_next))
                     for ordinal, part in enumerate(own):
                         state_id, vectors = state_of(part.token_ids), next(keys_of_next_part)
                         batch.add_part(chunk_id, ordinal, part.span, state_id=state_id, keys=vectors)

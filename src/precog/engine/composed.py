@@ -119,9 +119,8 @@ def answer_composed(
     started = time.perf_counter()
     share = how.baseline_share if semantic_state is not None else 0.0
     if how.rule == "mix":
-        return _mixed(
-            backbone, states, scores, question_ids, how, semantic_state if share else None, sources, settings, on_token
-        )
+        under = semantic_state if share else None
+        return _mixed(backbone, states, scores, question_ids, how, under, sources, settings, on_token)
     tokens_read = 0
     if how.rule == "replay":
         replayed = replay(backbone, states, chunks, scores)
@@ -159,23 +158,19 @@ def _mixed(
 ) -> Composed:
     if not states or len(states) != len(scores):
         raise StateError("composition needs one score per state", given=f"{len(states)} states, {len(scores)} scores")
-    weights = softmax_weights(scores, how.temperature)
-    members, shares = list(states), list(weights)
-    owners: list[int | None] | None = None
-    if semantic_state is not None:  # one more member, that may say what stands in any source
-        members.append(semantic_state)
-        shares = [*((1 - how.baseline_share) * weight for weight in weights), how.baseline_share]
-        owners = [*range(len(states)), None]
+    baseline = how.baseline_share if semantic_state is not None else 0.0
+    weights = tuple((1 - baseline) * weight for weight in softmax_weights(scores, how.temperature))
+    # one more member, that may say what stands in any source
+    under = [] if semantic_state is None else [semantic_state]
     answer = answer_mixture(
         backbone,
-        members,
-        shares,
+        [*states, *under],
+        [*weights, *([baseline] if under else [])],
         question_ids,
         sources=sources,
-        owners=owners,
+        owners=[*range(len(states)), None] if under else None,
         settings=settings,
         on_token=on_token,
     )
-    baseline = how.baseline_share if semantic_state is not None else 0.0
     exact = semantic_state is None  # an average of states, which no text reaches, is one of those mixed otherwise
-    return Composed(answer, exact, tuple(shares[: len(states)]), baseline, 0.0)
+    return Composed(answer, exact, weights, baseline, 0.0)

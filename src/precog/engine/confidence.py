@@ -18,6 +18,8 @@ from precog.errors import ModelError
 __all__ = ["Calibration", "Confidence"]
 
 KEYS = ("bias", "weights", "threshold", "fitted")
+MOST_LOG_ODDS = 1e6
+"""No coefficient is further from 0: sums of such are finite, and each decides alone long before."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Calibration:
         """From the object of a card or a file.
 
         Raises:
-            ModelError: keys are missing or unknown, a feature does not exist, or a number is none.
+            ModelError: keys are missing or unknown, a feature does not exist, or a number is none or out of range.
         """
         if set(values) != set(KEYS):
             raise ModelError(f"{where} has other keys", given=", ".join(sorted(values)), expected=", ".join(KEYS))
@@ -111,6 +113,6 @@ class Confidence:
 
 
 def _number(value: Json, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ModelError(f"{what} is no number", given=repr(value))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_LOG_ODDS:
+        raise ModelError(f"{what} is no number", given=f"{value!r:.40}", expected=f"at most ± {MOST_LOG_ODDS:,.0f}")
     return float(value)

@@ -91,7 +91,7 @@ def conform(backbone: Backbone, *, elsewhere: ReadElsewhere | None = None, seed:
     ids = _text(backbone, NUM_TOKENS, seed)
     half = len(ids) // 2
     nothing = _on(backbone, backbone.empty_state(), [*backbone.opening, *ids[half:]])[len(backbone.opening) :]
-    lost = _furthest(nothing, _judge(backbone, ids)[half:])
+    lost = furthest(nothing, _judge(backbone, ids)[half:])
     return Table(tuple(_checks(backbone, elsewhere, seed)), lost)
 
 
@@ -102,25 +102,25 @@ def _checks(backbone: Backbone, elsewhere: ReadElsewhere | None, seed: int) -> I
     for cut in _SPLITS:
         state, _ = backbone.prefill(ids[:cut])
         state = _stored(backbone, state)
-        yield Check(f"split at {cut}, rest at once", _furthest(_on(backbone, state, ids[cut:]), judge[cut:]))
+        yield Check(f"split at {cut}, rest at once", furthest(_on(backbone, state, ids[cut:]), judge[cut:]))
         stop = min(len(ids), cut + _STEPS)
         yield Check(
-            f"split at {cut}, token by token", _furthest(_steps(backbone, state, ids[cut:stop]), judge[cut:stop])
+            f"split at {cut}, token by token", furthest(_steps(backbone, state, ids[cut:stop]), judge[cut:stop])
         )
     half = len(ids) // 2
     halves = [backbone.prefill(text[:half])[0] for text in texts]
     _, hidden = backbone.read(backbone.open(halves), torch.tensor([text[half:] for text in texts]))
     last = torch.stack([scores[-1] for scores in judges])
-    yield Check("three texts as one batch", _furthest(backbone.logits(hidden), last))
+    yield Check("three texts as one batch", furthest(backbone.logits(hidden), last))
     yield Check("chunks of unequal lengths together", _unequal(backbone, texts))
     first, second = (_on(backbone, state, text[half:]) for state, text in zip(halves[:2], texts[:2], strict=True))
     kept = halves[0].recurrent
     again = [_on(backbone, halves[0], ids[half : half + 1]) for _ in range(REPETITIONS)]
-    drift = max(_furthest(scores, first[:1]) for scores in again)
+    drift = max(furthest(scores, first[:1]) for scores in again)
     yield Check(f"injected {REPETITIONS} times", drift)
-    yield Check("state unchanged by its use", _furthest(halves[0].recurrent, kept), 0.0)
+    yield Check("state unchanged by its use", furthest(halves[0].recurrent, kept), 0.0)
     turns = [(halves[i % 2], texts[i % 2][half:], (first, second)[i % 2]) for i in range(4)]
-    mixed = max(_furthest(_on(backbone, state, rest), alone) for state, rest, alone in turns)
+    mixed = max(furthest(_on(backbone, state, rest), alone) for state, rest, alone in turns)
     yield Check("two states by turns", mixed)
     yield Check("a state of another model refused", 0.0 if _refuses_foreign(backbone, halves[0]) else float("inf"), 0.0)
     if elsewhere is not None:
@@ -129,7 +129,7 @@ def _checks(backbone: Backbone, elsewhere: ReadElsewhere | None, seed: int) -> I
         data = CODECS["fp32"].encode(chunk_state, backbone.spec)
         here = _on(backbone, chunk_state, question)
         yield Check(
-            "stored, read on in another process", _furthest(elsewhere(data, chunk_state.num_tokens, question), here)
+            "stored, read on in another process", furthest(elsewhere(data, chunk_state.num_tokens, question), here)
         )
 
 
@@ -178,7 +178,7 @@ def _unequal(backbone: Backbone, texts: Sequence[Sequence[int]]) -> float:
     question = [*backbone.opening, *chunks[0]]
     alone = [backbone.encode_chunks([chunk])[0] for chunk in chunks]
     pairs = zip(together, alone, strict=True)
-    return max(_furthest(_on(backbone, one, question), _on(backbone, other, question)) for one, other in pairs)
+    return max(furthest(_on(backbone, one, question), _on(backbone, other, question)) for one, other in pairs)
 
 
 def _refuses_foreign(backbone: Backbone, state: State) -> bool:
@@ -196,6 +196,7 @@ def _refuses_foreign(backbone: Backbone, state: State) -> bool:
     return False
 
 
-def _furthest(found: Tensor, expected: Tensor) -> float:
+def furthest(found: Tensor, expected: Tensor) -> float:
+    """The largest |found − expected|; infinite where something is no number, so that no maximum loses it."""
     error = float((found - expected).abs().max())
     return error if error == error else float("inf")

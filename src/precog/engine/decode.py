@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from precog.backbones.protocol import Backbone
 from precog.engine.sampling import Sampling, choose
 from precog.errors import UsageError
+from precog.interrupt import check_asked
 from precog.state import State
 from precog.text.tokenizer import Tokenizer
 
@@ -30,6 +32,60 @@ class DecodedToken:
     token_id: int
     log_probability: float
     tokens_processed: int
+
+
+@runtime_checkable
+class StreamingBackbone(Protocol):
+    """A backbone that decodes by itself, such as one that many share: same tokens, another way."""
+
+    def decode_stream(
+        self,
+        state: State | None,
+        question_ids: Sequence[int],
+        max_tokens: int,
+        sampling: Sampling,
+        whole_sentences: bool,
+    ) -> Iterator[DecodedToken]:
+        """As `decode`; it stops when the iterator is closed."""
+        ...
+
+
+class Ending:
+    """Where an answer ends, judged token by token: what free decoding is, however its scores come about.
+
+    Args:
+        tokenizer: of the model.
+        max_tokens: the answer is cut off after so many.
+        whole_sentences: stop where the first sentence ends.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int, whole_sentences: bool) -> None:
+        self._tokenizer, self._max_tokens, self._whole_sentences = tokenizer, max_tokens, whole_sentences
+        self._ends = (tokenizer.eos_id, tokenizer.boundary_id)
+        self._text = b""
+        self.num_tokens = 0
+
+    @property
+    def barred(self) -> tuple[int, ...]:
+        """Ids that may not come next: an end before any word would be no answer at all."""
+        return () if self.num_tokens else self._ends
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the answer is as long as it may be."""
+        return self.num_tokens == self._max_tokens
+
+    def takes(self, token_id: int) -> bool:
+        """Whether a token that was chosen goes on with the answer; otherwise the answer ends before it."""
+        if token_id in self._ends:
+            return False
+        if self._whole_sentences:
+            following = self._tokenizer.token_bytes(token_id)
+            if _sentence_ended(self._text, following):
+                return False
+            self._text += following
+        self.num_tokens += 1
+        return True
 
 
 def decode(
@@ -58,28 +114,29 @@ def decode(
     Raises:
         UsageError: ``max_tokens`` is out of range.
         BoundaryError, ForeignStateError, InputError: as `Backbone.read`.
+        CancelledError: whoever asked has gone.
     """
     if max_tokens < 1:
         raise UsageError("--max-tokens is out of range", given=max_tokens, expected="at least 1")
     sampling = sampling or Sampling()
+    if isinstance(backbone, StreamingBackbone):
+        yield from backbone.decode_stream(state, question_ids, max_tokens, sampling, whole_sentences)
+        return
     generator = None if sampling.is_greedy else sampling.generator()
+    ending = Ending(backbone.tokenizer, max_tokens, whole_sentences)
     batch, hidden = backbone.read(
         backbone.open([backbone.empty_state() if state is None else state]), torch.tensor([list(question_ids)])
     )
     processed = len(question_ids)
-    answer: list[int] = []
     while True:
+        check_asked()
         logits = backbone.logits(hidden[0])
-        if not answer:  # an end before any word would be no answer at all
-            logits[[backbone.tokenizer.eos_id, backbone.tokenizer.boundary_id]] = -torch.inf
+        logits[list(ending.barred)] = -torch.inf
         token_id = choose(logits, sampling, generator)
-        if token_id in (backbone.tokenizer.eos_id, backbone.tokenizer.boundary_id):
+        if not ending.takes(token_id):
             return
-        if whole_sentences and sentence_ended(answer, token_id, backbone.tokenizer):
-            return
-        answer.append(token_id)
         yield DecodedToken(token_id, float(torch.log_softmax(logits, 0)[token_id]), processed)
-        if len(answer) == max_tokens:
+        if ending.is_full:
             return
         batch, hidden = backbone.step(batch, [token_id])
         processed += 1
@@ -90,9 +147,11 @@ def sentence_ended(answer: Sequence[int], next_id: int, tokenizer: Tokenizer) ->
 
     Initials and common abbreviations (J. R., Mr.) do not end a sentence.
     """
-    following = tokenizer.token_bytes(next_id)
-    text = b"".join(map(tokenizer.token_bytes, answer))
-    if not text.strip():
+    return _sentence_ended(b"".join(map(tokenizer.token_bytes, answer)), tokenizer.token_bytes(next_id))
+
+
+def _sentence_ended(text: bytes, following: bytes) -> bool:
+    if not text or text.isspace():
         return False
     if following[:1] in (b"\n", b"\r"):
         return True

@@ -30,11 +30,12 @@ class Evidence:
 
     @classmethod
     def of(cls, found: Grounded) -> "Evidence":
-        """What a search says about the best span it found."""
+        """What a search says about the best span it found, in the source where that stands."""
+        scores = found.scores
         return cls(
-            log_probability=max(found.best.log_probability, LEAST_LOG_PROBABILITY),
-            no_answer=max(found.no_answer_log_probability, LEAST_LOG_PROBABILITY),
-            free_entropy=found.free_entropy,
+            log_probability=max(scores.log_probability, LEAST_LOG_PROBABILITY),
+            no_answer=max(scores.no_answer_log_probability, LEAST_LOG_PROBABILITY),
+            free_entropy=scores.free_entropy,
         )
 
     def values(self) -> dict[str, float]:

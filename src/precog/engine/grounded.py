@@ -5,6 +5,7 @@ also the loss the model was trained with. A beam over branches of one state look
 the question and the branches' tokens, never the source: the mask comes from a suffix array and costs O(L) bytes.
 """
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,6 +19,7 @@ from torch import Tensor
 from precog.backbones.protocol import Backbone
 from precog.engine.mask import Mask, Place, Source
 from precog.errors import InputError, UsageError
+from precog.interrupt import check_asked
 from precog.state import State, StateBatch
 
 
@@ -60,7 +62,9 @@ class GroundedSettings:
         kinds = {entry.name: entry.type for entry in fields(cls)}
         values: dict[str, object] = {}
         for key, value in decoding.items():
-            values[key] = float(value) if type(value) is int and kinds.get(key) is float else value
+            values[key] = value
+            if kinds.get(key) is float and type(value) is int and abs(value) <= sys.float_info.max:
+                values[key] = float(value)
             if key not in kinds or type(values[key]) is not kinds[key]:
                 raise UsageError("precog.json: decoding is wrong", given=f"{key}: {value!r}", expected=", ".join(kinds))
         return cls(**values)  # type: ignore[arg-type]  # checked above
@@ -93,6 +97,21 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """What one source's members think of the answer, by themselves.
+
+    Attributes:
+        log_probability: of the answer and its end, under the mask of that source.
+        no_answer_log_probability: log p(end) before any token.
+        free_entropy: of the first token over the whole vocabulary, nats.
+    """
+
+    log_probability: float
+    no_answer_log_probability: float
+    free_entropy: float
+
+
+@dataclass(frozen=True)
 class Grounded:
     """What a search found.
 
@@ -105,6 +124,7 @@ class Grounded:
         mask_sec: seconds the mask took.
         first_token_sec: seconds from the call until the first token's candidates were ranked.
         total_sec: seconds of the whole search.
+        of_source: of a mixture, the scores of those members alone that the best span's own source has; None elsewhere.
     """
 
     spans: tuple[Span, ...]
@@ -115,6 +135,7 @@ class Grounded:
     mask_sec: float
     first_token_sec: float
     total_sec: float
+    of_source: Scores | None = None
 
     @property
     def best(self) -> Span:
@@ -122,9 +143,16 @@ class Grounded:
         return self.spans[0]
 
     @property
+    def scores(self) -> Scores:
+        """What tells how likely the answer's source is to hold it: other sources, which need not, have no say in it."""
+        if self.of_source is not None:
+            return self.of_source
+        return Scores(self.best.log_probability, self.no_answer_log_probability, self.free_entropy)
+
+    @property
     def confidence(self) -> float:
         """P(answer) / (P(answer) + P(no answer)), between 0 and 1: of the passage, no probability of being right."""
-        margin = self.best.log_probability - self.no_answer_log_probability
+        margin = self.scores.log_probability - self.scores.no_answer_log_probability
         return float(1 / (1 + np.exp(np.clip(-margin, -700, 700))))
 
 
@@ -195,6 +223,7 @@ def search(
 
     Raises:
         InputError: there is no source.
+        CancelledError: whoever asked has gone.
     """
     settings = settings or GroundedSettings()
     if not sources:
@@ -209,6 +238,7 @@ def search(
     free_entropy = entropy(torch.log_softmax(backbone.logits(hidden[0]).double(), 0))
     no_answer, first_token_sec = 0.0, 0.0
     for depth in range(settings.max_span_tokens + 1):
+        check_asked()
         final = depth == settings.max_span_tokens
         allowed = [mask.expand(branch.tokens, branch.places, may_end=final) for branch in branches]
         choices = _choices(backbone, hidden, branches, allowed, settings)

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from precog.backbones.protocol import Backbone
 from precog.engine.decode import DecodedToken, sentence_ended
-from precog.engine.grounded import Grounded, GroundedSettings, Span, entropy
+from precog.engine.grounded import Grounded, GroundedSettings, Scores, Span, entropy
 from precog.engine.mask import Mask, Place, Source
 from precog.engine.sampling import Sampling, choose
 from precog.errors import InputError, StateError, UsageError
+from precog.interrupt import check_asked
 from precog.state import State, StateBatch
 
 
@@ -48,6 +49,7 @@ def decode_mixture(
         UsageError: ``max_tokens`` is out of range.
         StateError: no member, or weights that are none.
         BoundaryError, ForeignStateError, InputError: as `Backbone.read`.
+        CancelledError: whoever asked has gone.
     """
     if max_tokens < 1:
         raise UsageError("--max-tokens is out of range", given=max_tokens, expected="at least 1")
@@ -59,6 +61,7 @@ def decode_mixture(
     ends = [backbone.tokenizer.eos_id, backbone.tokenizer.boundary_id]
     answer: list[int] = []
     while True:
+        check_asked()
         logits = backbone.logits(hidden)
         if not answer:  # an end before any word would be no answer at all
             logits[:, ends] = -torch.inf
@@ -157,16 +160,20 @@ def ground_mixture(
     each = torch.log_softmax(backbone.logits(hidden[: len(states)]).double(), 1)
     free_entropy = entropy(torch.logsumexp(initial[:, None] + each, 0))
     finished: list[Span] = []
-    no_answer, first_token_sec = 0.0, 0.0
+    foreseen: dict[tuple[int, ...], Tensor] = {}
+    ended, first_token_sec = initial, 0.0
     for depth in range(settings.max_span_tokens + 1):
+        check_asked()
         final = depth == settings.max_span_tokens
         choices, places = _expand(backbone, hidden, branches, mask, settings, final=final)
         if depth == 0:
-            no_answer = next(choice.log_probability for choice in choices if choice.token == mask.end)
+            ended = next(choice.evidence for choice in choices if choice.token == mask.end)
             first_token_sec = time.perf_counter() - started
         choices = [c for c in choices if (c.token == mask.end or not final) and (c.token != mask.end or depth > 0)]
         choices = sorted(choices, key=lambda c: (-c.score, c.branch, c.token))[: settings.beam_width]
-        finished += [_span(mask, branches[c.branch], c) for c in choices if c.token == mask.end]
+        ending = [c for c in choices if c.token == mask.end]
+        finished += [_span(mask, branches[c.branch], c) for c in ending]
+        foreseen |= {branches[c.branch].tokens: c.evidence for c in ending}
         best = max((span.score for span in finished), default=-float("inf"))
         falls = not contrast and not settings.length_normalise  # then an unfinished branch only gets worse
         going = [c for c in choices if c.token != mask.end and not (falls and c.score <= best)]
@@ -191,15 +198,46 @@ def ground_mixture(
         branches = grown
         batch, hidden = backbone.step(batch.select(rows), tokens)
         processed += len(rows)
+    spans = tuple(sorted(finished, key=lambda span: -span.score))
     return Grounded(
-        spans=tuple(sorted(finished, key=lambda span: -span.score)),
-        no_answer_log_probability=no_answer,
+        spans=spans,
+        no_answer_log_probability=float(torch.logsumexp(ended, 0)),
         free_entropy=free_entropy,
         tokens_processed=processed,
         mask_bytes=mask.num_bytes,
         mask_sec=mask.seconds,
         first_token_sec=first_token_sec,
         total_sec=time.perf_counter() - started,
+        of_source=_of_source(owned, initial, foreseen[spans[0].token_ids], ended, each),
+    )
+
+
+def _of_source(
+    owned: Sequence[int | None],
+    initial: Float64[Tensor, " n"],
+    answer: Float64[Tensor, " n"],
+    ended: Float64[Tensor, " n"],
+    each: Float64[Tensor, "n V"],
+) -> Scores | None:
+    """The scores of the source that foresaw the answer most, from its members alone.
+
+    A passage that does not hold the answer says so, and of the mixture's own p(no answer) that would soon be all,
+    however little the passage weighs: it speaks against itself, not against the passage that holds it.
+    """
+    sources = {owner for owner in owned if owner is not None}
+    if len(sources) < 2:
+        return None
+
+    def members(source: int) -> list[int]:
+        return [j for j, owner in enumerate(owned) if owner == source]
+
+    best = max(sorted(sources), key=lambda source: float(torch.logsumexp(answer[members(source)], 0)))
+    own = [j for j, owner in enumerate(owned) if owner in (best, None)]
+    weight = torch.logsumexp(initial[own], 0)
+    return Scores(
+        log_probability=float(torch.logsumexp(answer[own], 0) - weight),
+        no_answer_log_probability=float(torch.logsumexp(ended[own], 0) - weight),
+        free_entropy=entropy(torch.logsumexp((initial[own] - weight)[:, None] + each[own], 0)),
     )
 
 

@@ -39,6 +39,11 @@ class FreeSettings:
     sampling: Sampling = field(default_factory=Sampling)
     whole_sentences: bool = True
 
+    @classmethod
+    def of(cls, max_tokens: int | None, sampling: Sampling) -> "FreeSettings":
+        """An answer of at most so many tokens; the habitual number for None."""
+        return cls(sampling=sampling) if max_tokens is None else cls(max_tokens, sampling)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -211,6 +216,20 @@ def _grounded_answer(found: Grounded, mode: Mode, on_token: OnToken | None) -> A
     )
 
 
+def decode_freely(
+    backbone: Backbone, state: State | None, question_ids: Sequence[int], settings: FreeSettings
+) -> Iterator[DecodedToken]:
+    """`decode` as settings say."""
+    return decode(
+        backbone,
+        state,
+        question_ids,
+        max_tokens=settings.max_tokens,
+        sampling=settings.sampling,
+        whole_sentences=settings.whole_sentences,
+    )
+
+
 def _free(
     backbone: Backbone,
     state: State | None,
@@ -220,15 +239,9 @@ def _free(
     mode: Mode,
 ) -> Answer:
     started = time.perf_counter()
-    tokens = decode(
-        backbone,
-        state,
-        question_ids,
-        max_tokens=settings.max_tokens,
-        sampling=settings.sampling,
-        whole_sentences=settings.whole_sentences,
+    return _spoken(
+        decode_freely(backbone, state, question_ids, settings), 1, len(question_ids), started, on_token, mode
     )
-    return _spoken(tokens, 1, len(question_ids), started, on_token, mode)
 
 
 def _spoken(

@@ -32,6 +32,8 @@ class Sampling:
             raise UsageError("--top-p is out of range", given=self.top_p, expected="above 0, at most 1")
         if self.top_k < 0:
             raise UsageError("--sample-top-k is out of range", given=self.top_k, expected="0 or more")
+        if not -(1 << 63) <= self.seed < 1 << 63:
+            raise UsageError("--seed is out of range", given=self.seed, expected="a number of 64 bits")
 
     @property
     def is_greedy(self) -> bool:
@@ -49,6 +51,8 @@ def filtered(logits: Float[Tensor, " V"], sampling: Sampling) -> Float[Tensor, "
     The most probable token always stays; ties are broken by the lower id.
     """
     scaled = logits.double() / max(sampling.temperature, 1e-6)
+    if not sampling.top_k and sampling.top_p == 1:
+        return torch.log_softmax(scaled, 0).to(logits.dtype)
     order = torch.sort(scaled, descending=True, stable=True).indices
     keep = torch.ones_like(order, dtype=torch.bool)
     if sampling.top_k:

@@ -15,6 +15,7 @@ __all__ = ["FEWEST", "fit_calibration"]
 FEWEST = 40
 """Answers that are true, and that are not, below which nothing is fitted."""
 RIDGE = 1.0  # a Gaussian prior over coefficients of standardised features, as much as one answer
+CONSTANT = 1e-9
 FOLDS = 5
 KEPT = 0.9
 STEPS = 100
@@ -63,8 +64,9 @@ def fit_calibration(
 def _regression(rows: Float[np.ndarray, "m F"], right: Bool[np.ndarray, " m"]) -> tuple[Float[np.ndarray, " F"], float]:
     """Coefficients and bias by Newton's method, with a ridge over all but the bias."""
     mean, spread = rows.mean(0), rows.std(0)
-    spread[spread == 0] = 1.0
-    design = np.column_stack([(rows - mean) / spread, np.ones(len(rows))])
+    is_constant = spread <= CONSTANT * np.maximum(1, np.abs(mean))  # but for rounding; it tells nothing
+    spread[is_constant] = 1.0
+    design = np.column_stack([np.where(is_constant, 0.0, (rows - mean) / spread), np.ones(len(rows))])
     ridge = np.diag([RIDGE] * rows.shape[1] + [1e-9])
     found = np.zeros(design.shape[1])
     for _ in range(STEPS):

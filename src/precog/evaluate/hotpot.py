@@ -5,7 +5,6 @@ among the best k. Scores are told with and without the questions that are answer
 span, and cannot say either. Whether the paragraphs are the official ones stands beside every score.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
@@ -20,11 +19,11 @@ from precog.evaluate.composer import BEST, Member
 from precog.evaluate.experiment import Record
 from precog.evaluate.hotpot_answers import Rule, answer_by, default_rules, members_of, parse_rule
 from precog.evaluate.hotpot_data import HotpotQuestion
-from precog.evaluate.parts import parts_for
+from precog.evaluate.parts import Focused, about_parts, parts_for
 from precog.evaluate.retrieving import encoder_of, ranked
 from precog.evaluate.scores import Decoding, Scored, about, decoding_of, f1_gain, scored, table_row
 from precog.evaluate.subset import ids_sha256
-from precog.refine.choice import FAST, STUDY
+from precog.refine.choice import FAST
 from precog.refine.quality import QualityStates
 from precog.refine.study import StudySettings
 from precog.refine.tally import StudyTally
@@ -33,7 +32,7 @@ from precog.state import codec_named
 __all__ = ["TOP_K", "Hotpot", "HotpotSettings"]
 
 TOP_K = (1, 2, 3, 5, 10)
-_BEST_ALONE = Rule(BEST, Composing("mean", 1.0))
+_BEST_ALONE = Rule(BEST, Composing("mix", 1.0))  # what one paragraph is answered by, as `precog ask` does
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,8 @@ class Hotpot:
         settings: what is measured.
         encoder: of sentences, or where it is; the default one when None.
         study: how states are studied; None where they are only read.
-        quality: of the states; those of ``study`` are focused, each on the nearest part of its own paragraph.
+        quality: of the states; those of ``study`` are focused, each on the nearest part of its own paragraph; ``mix``
+            has a second state of it where that part is in doubt.
 
     Raises:
         UsageError: a rule is none of those that the model's states allow, or they cannot be averaged to be focused.
@@ -112,7 +112,7 @@ class Hotpot:
         self.settings = {
             **about(backbone, chosen.codec, grounded),
             **self._states.about(),
-            **({"quality": STUDY} if self._parts is not None else {}),
+            **about_parts(self._parts),
             **asdict(chosen),
             "top_k": list(self.top_k),
             "rules": [f"{rule.name}:{'/'.join(map(str, rule.top_k))}".rstrip(":") for rule in self.rules],
@@ -144,7 +144,7 @@ class Hotpot:
         order = ranked(question.question, texts, self._encoder)[: max(self.top_k)]
         titles = [question.paragraphs[place].title for place, _ in order]
         members = members_of(self.backbone, [texts[place] for place, _ in order], self._codec, self._states)
-        members, seconds = self._focused(question.question, members)
+        found = [self._focused(question.question, member) for member in members]
         scores = [score for _, score in order]
         said: dict[str, dict[str, dict[str, object]]] = {}
         for name, decoding in self._decodings.items():
@@ -152,10 +152,10 @@ class Hotpot:
             for k in self.top_k:
                 said[name][str(k)] = {}
                 for rule in self._ways(k):
-                    answer, exact = answer_by(
-                        self.backbone, members[:k], scores[:k], question.question, rule.how, decoding
-                    )
-                    answer = answer.after(math.fsum(seconds[:k]))
+                    used = [] if rule.how.rule == "replay" else found[:k]  # it reads on
+                    given = _started_from(members[:k], used) if used else members[:k]
+                    answer, exact = answer_by(self.backbone, given, scores[:k], question.question, rule.how, decoding)
+                    answer = answer.after(*used)
                     said[name][str(k)][rule.name] = {**scored(answer, [question.answer]), "exact": exact}
         wanted = question.supporting_titles
         recall = {
@@ -170,15 +170,10 @@ class Hotpot:
             "said": said,
         }
 
-    def _focused(self, question: str, members: Sequence[Member]) -> tuple[list[Member], list[float]]:
-        """The members that a question is answered from, and the seconds that focusing each took."""
+    def _focused(self, question: str, member: Member) -> Focused:
         if self._parts is None:
-            return list(members), [0.0] * len(members)
-        found = [self._parts.focused(member.state, question, member.text) for member in members]
-        return [
-            replace(member, state=one.state, refined=member.refined or one.state is not member.state)
-            for member, one in zip(members, found, strict=True)
-        ], [one.seconds for one in found]
+            return Focused(member.state)
+        return self._parts.focused(member.state, question, member.text)
 
     def report(self, records: Sequence[Record]) -> dict[str, object]:
         """Sum up.
@@ -214,6 +209,14 @@ class Hotpot:
             of = {str(k): [found[str(k)][place] for found in known] for k in self.top_k}
             recall[name] = {k: float(np.mean(found)) for k, found in of.items()} if known else None
         return {"n": len(records), "num_yes_no": len(records) - len(spans), "recall": recall, "rows": rows}
+
+
+def _started_from(members: Sequence[Member], found: Sequence[Focused]) -> list[Member]:
+    """Members with their focused states."""
+    return [
+        replace(member, state=one.state, refined=member.refined or one.state is not member.state)
+        for member, one in zip(members, found, strict=True)
+    ]
 
 
 def _answers(records: Sequence[Record], decoding: str, k: int, rule: str) -> list[Scored]:

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 
+from precog.config import Retrieval
 from precog.encoders import Encoder
 from precog.errors import InputError, UsageError
 from precog.evaluate.locomo_retrieval import (
@@ -25,7 +26,6 @@ from precog.evaluate.locomo_retrieval import (
     PartSearch,
     ProbeBy,
     Routed,
-    Search,
     conversation_of,
 )
 from precog.memory.chunking import MemoryChunk, chunks_of
@@ -42,7 +42,7 @@ PROBE_BY: tuple[ProbeBy, ...] = ("prototype", "members", "words")
 UNROUTED = "no sub-cluster, joined"
 """The words' best few alone, sorted by meaning and words: what ``joined`` finds without any routing."""
 AT = (1, 5, 10)
-WHOLE: tuple[Search, ...] = ("hybrid", "dense", "bm25")
+WHOLE: tuple[Retrieval, ...] = ("hybrid", "dense", "bm25")
 PART: tuple[PartSearch, ...] = ("hybrid", "dense", "joined")
 PROBES = (1, 2, 4, 8, 16, 24)
 PROTOTYPES = ("seeds", "fitted")

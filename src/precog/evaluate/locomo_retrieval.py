@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from precog.config import Retrieval
 from precog.encoders import Encoder
 from precog.errors import UsageError
 from precog.index import HybridIndex, IndexSource, Worded
@@ -23,7 +24,6 @@ from precog.memory.probing import Groups
 from precog.memory.prototypes import Prototypes, mean_key
 from precog.memory.routing import Group, probe, route_all
 
-Search = Literal["hybrid", "dense", "bm25"]
 PartSearch = Literal["hybrid", "dense", "joined"]
 ProbeBy = Literal["prototype", "members", "words"]
 DEPTH = 10
@@ -102,7 +102,7 @@ class Conversation:
         """The turn that each chunk is of."""
         return tuple(chunk.utterance.reference or "" for chunk in self.chunks)
 
-    def search(self, question: str, key: Float32[np.ndarray, " E"], how: Search) -> Found:
+    def search(self, question: str, key: Float32[np.ndarray, " E"], how: Retrieval) -> Found:
         """Search all of it."""
         started = time.perf_counter()
         hits = self.index.search(question, key, DEPTH, retrieval=how)

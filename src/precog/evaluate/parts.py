@@ -14,15 +14,16 @@ from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder
+from precog.engine.templates import question_segment
 from precog.evaluate.retrieving import encoder_of
 from precog.evaluate.stored import Stored
-from precog.index.nearness import nearness
+from precog.index.nearness import DOUBT, MOST, nearest, nearness
 from precog.refine.choice import STUDY
-from precog.refine.focus import check_can_focus, focused
+from precog.refine.focus import check_can_focus, eligible, focus
 from precog.state import Codec, State
 from precog.text.chunking.parts import parts_of
 
-__all__ = ["Chosen", "Focused", "Part", "Parts", "parts_for"]
+__all__ = ["ENCODE_TOGETHER", "Focused", "Part", "Parts", "about_parts", "parts_for"]
 
 ENCODE_TOGETHER = 16
 _KEPT_QUESTIONS = 32
@@ -46,29 +47,23 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The part that a question is nearest to.
-
-    Attributes:
-        part: None where the passage is a single one.
-        seconds: for choosing it. The key of the question is not counted: searching for the passage has made it.
-    """
-
-    part: Part | None
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Focused:
     """What a question is answered from.
 
     Attributes:
-        state: the passage's, focused on its nearest part; its own where it has no parts.
-        seconds: for choosing the part, decoding its state and averaging.
+        state: the passage's, focused on one of its parts; its own where it has none.
+        part: that one.
+        in_doubt: whether others were nearly as near, so that the states were asked.
+        tokens_read: to choose it.
+        seconds: for choosing the part, decoding states and averaging. The key of the question is not counted:
+            searching for the passage has made it.
     """
 
     state: State
-    seconds: float
+    part: Part | None = None
+    in_doubt: bool = False
+    tokens_read: int = 0
+    seconds: float = 0.0
 
 
 class Parts:
@@ -111,31 +106,41 @@ class Parts:
         """Bytes of the encoded states of a passage's parts."""
         return sum(len(part.stored.data) for part in self.of(passage))
 
-    def nearest(self, question: str, passage: str) -> Chosen:
-        """The part that a question is nearest to, of equals the first."""
-        parts, key = self.of(passage), self._key(question)
-        started = time.perf_counter()
+    def nearest(self, question: str, passage: str) -> list[tuple[Part, float]]:
+        """The parts that a question may be about, the nearest first, with their nearness; none of a single one."""
+        parts = self.of(passage)
         if not parts:
-            return Chosen(None, 0.0)
-        scores = nearness(question, key, [part.text for part in parts], [part.key for part in parts])
-        return Chosen(parts[scores.index(max(scores))], time.perf_counter() - started)
+            return []
+        key = self._key(question)
+        texts = [part.text for part in parts]
+        scores = nearness(question, key, texts, [part.key for part in parts])
+        found = eligible(self._backbone, nearest(scores, texts), question_segment(self._backbone, question))
+        return [(parts[number], near) for number, near in found]
 
     def focused(self, state: State, question: str, passage: str, *, alone: bool = False) -> Focused:
-        """A passage's state, focused on the part that a question is nearest to.
+        """A passage's state, focused on the part that a question is about.
 
         Args:
             state: of the passage, as a store gives it back.
             question: that is asked.
             passage: whose parts are chosen from.
-            alone: the part's own state instead.
+            alone: that part's own state instead.
         """
-        chosen = self.nearest(question, passage)
-        if chosen.part is None:
-            return Focused(state, 0.0)
+        self.of(passage), self._key(question)
         started = time.perf_counter()
-        part = chosen.part.stored.state(self._codec, self._backbone.spec)
-        made = part if alone else focused(state, part, self._backbone.spec)
-        return Focused(made, chosen.seconds + time.perf_counter() - started)
+        found = self.nearest(question, passage)
+        if not found:
+            return Focused(state)
+        states = [part.stored.state(self._codec, self._backbone.spec) for part, _ in found]
+        asked = question_segment(self._backbone, question)
+        made = focus(self._backbone, state, states, [near for _, near in found], asked)
+        return Focused(
+            state=states[made.number] if alone else made.state,
+            part=found[made.number][0],
+            in_doubt=len(found) > 1,
+            tokens_read=made.tokens_read,
+            seconds=time.perf_counter() - started,
+        )
 
 
 def parts_for(
@@ -158,3 +163,10 @@ def parts_for(
         return None
     check_can_focus(backbone)
     return Parts(backbone, encoder_of(encoder), codec, kept)
+
+
+def about_parts(parts: Parts | None) -> dict[str, object]:
+    """What decides the answers of focused states, as settings of an experiment name it; nothing without parts."""
+    if parts is None:
+        return {}
+    return {"quality": STUDY, "parts": {"doubt": DOUBT, "most": MOST}}

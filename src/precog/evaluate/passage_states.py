@@ -20,7 +20,7 @@ class PassageStates:
         backbone: the model.
         kept: passages whose states are kept; the one that was asked for longest ago goes first.
         study: how states are studied; None where they are only read.
-        parts: of passages, one of which a state is focused on; None where it stays as it is.
+        parts: of passages, one or two of which a state is focused on; None where it stays as it is.
 
     Attributes:
         made: where the states come from.
@@ -58,6 +58,6 @@ class PassageStates:
         return codec.rounded(self.exact(passage), self._backbone.spec)
 
     def focused(self, passage: str, codec: Codec, question: str) -> Focused:
-        """The state that a question is answered from: `stored`, focused on the nearest part where parts are kept."""
+        """What a question is answered from: `stored`, focused on one of its parts where these are kept."""
         state = self.stored(passage, codec)
-        return Focused(state, 0.0) if self._parts is None else self._parts.focused(state, question, passage)
+        return Focused(state) if self._parts is None else self._parts.focused(state, question, passage)

@@ -17,13 +17,13 @@ from precog.encoders import Encoder
 from precog.errors import UsageError
 from precog.evaluate.experiment import Record
 from precog.evaluate.lengths import bin_of
-from precog.evaluate.parts import parts_for
+from precog.evaluate.parts import about_parts, parts_for
 from precog.evaluate.passage_states import KEPT, PassageStates
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.retrieving import encoder_of, ranked
 from precog.evaluate.scores import Scored, about, decoding_of, f1_gain, scored, table_row
 from precog.evaluate.squad_data import Question
-from precog.refine.choice import FAST, STUDY
+from precog.refine.choice import FAST
 from precog.refine.study import StudySettings
 from precog.refine.tally import StudyTally
 from precog.state import codec_named
@@ -74,7 +74,7 @@ class PassageExperiment:
         encoder: of sentences, or where it is; the default one when None.
         free: decode freely instead of grounded.
         study: how states are studied; None where they are only read.
-        quality: of the states; those of ``study`` are focused on the nearest part of the passage, or of the chunk.
+        quality: of the states; those of ``study`` are focused on the nearest parts of the passage, or of the chunk.
     """
 
     name: str
@@ -106,7 +106,7 @@ class PassageExperiment:
         self.settings = {
             **about(backbone, codec, decoding),
             **self._states.made.about(),
-            **({"quality": STUDY} if parts is not None else {}),
+            **about_parts(parts),
             **choices,
             "chunk_tokens": self.chunk_tokens,
             "encoder": self._encoder.fingerprint,
@@ -162,7 +162,7 @@ class PassageExperiment:
     def _answer(self, asked: str, text: str) -> Said:
         """An answer from the state of a text."""
         found = self._states.focused(text, self._codec, asked)
-        return self._reader.answer_from(found.state, asked, [text]).after(found.seconds)
+        return self._reader.answer_from(found.state, asked, [text]).after(found)
 
 
 def summary(records: Sequence[Record]) -> dict[str, object] | None:

@@ -2,7 +2,8 @@
 
 A paragraph is one chunk, whatever its length (paper appendix, *Evaluation Dataset*). Its state is encoded once, put
 through the codec, and injected for every question; `in_context` reads paragraph and question in one pass instead,
-without codec or store. Where the parts of paragraphs are kept, too, what is injected is focused on the nearest one.
+without codec or store. Where the parts of paragraphs are kept, too, what is injected is focused on one of them,
+as it is where users ask.
 """
 
 import math
@@ -16,14 +17,12 @@ from precog.engine.grounded import GroundedSettings, Span
 from precog.engine.mask import Source
 from precog.engine.modes import Answer, FreeSettings, answer_in_context, answer_inject, answer_none
 from precog.engine.templates import question_segment
-from precog.evaluate.parts import Chosen, Focused, Parts
+from precog.evaluate.parts import ENCODE_TOGETHER, Focused, Parts
 from precog.evaluate.stored import Stored
 from precog.refine.quality import QualityStates
 from precog.refine.study import StudySettings
 from precog.state import State, compose
 from precog.state.codec import codec_named
-
-ENCODE_TOGETHER = 16
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,15 @@ class Said:
     latency_sec: float
     first_token_sec: float
 
-    def after(self, seconds: float) -> "Said":
-        """The same, said so many seconds later: what was done between the question and reading it."""
-        latency_sec, first_token_sec = self.latency_sec + seconds, self.first_token_sec + seconds
-        return replace(self, latency_sec=latency_sec, first_token_sec=first_token_sec)
+    def after(self, *chosen: Focused) -> "Said":
+        """The same, said when so many states had been focused: what was done between the question and reading it."""
+        seconds = math.fsum(one.seconds for one in chosen)
+        return replace(
+            self,
+            latency_sec=self.latency_sec + seconds,
+            first_token_sec=self.first_token_sec + seconds,
+            tokens_processed=self.tokens_processed + sum(one.tokens_read for one in chosen),
+        )
 
     def to_json(self) -> dict[str, object]:
         """Plain data; a confidence that is no number is None."""
@@ -64,7 +68,7 @@ class ParagraphReader:
         settings: how answers are decoded.
         study: how states are studied; None where they are only read. Nothing but a paragraph goes into its state.
         once: the model reading every paragraph once, for `in_context_once`; None where it reads so anyway.
-        parts: of paragraphs, one of which every injected state is focused on; None where it is injected as it is.
+        parts: of paragraphs, which injected states are focused on; None where they are injected as they are.
 
     Attributes:
         states: where the states come from.
@@ -125,15 +129,16 @@ class ParagraphReader:
         self.encode([paragraph])
         return self._offline_sec[paragraph]
 
-    def nearest(self, question: str, paragraph: str) -> Chosen:
-        """The part of a paragraph that a question is nearest to; none where no parts are kept."""
-        return Chosen(None, 0.0) if self.parts is None else self.parts.nearest(question, paragraph)
+    def focused(self, question: str, paragraph: str, *, alone: bool = False) -> Focused:
+        """A paragraph's stored state, focused on the part that a question is about; as it is where no parts are kept.
 
-    def _focused(self, question: str, paragraph: str, *, alone: bool = False) -> Focused:
+        Args:
+            question: that is asked.
+            paragraph: whose state it is.
+            alone: that part's own state instead.
+        """
         state = self.state(paragraph)
-        return (
-            Focused(state, 0.0) if self.parts is None else self.parts.focused(state, question, paragraph, alone=alone)
-        )
+        return Focused(state) if self.parts is None else self.parts.focused(state, question, paragraph, alone=alone)
 
     def source(self, paragraph: str) -> Source:
         """What an answer from a paragraph may be a span of: all its tokens."""
@@ -151,29 +156,27 @@ class ParagraphReader:
 
         Args:
             question: that is asked.
-            paragraphs: whose states answer, each focused on its own nearest part where parts are kept.
+            paragraphs: whose states answer, each focused on one of its parts where these are kept.
             scores: of the paragraphs.
             temperature: of the softmax over them.
             sources: what a grounded answer may be a span of: the last tokens of each paragraph; None for all of them.
         """
-        found = [self._focused(question, paragraph) for paragraph in paragraphs]
-        states = [one.state for one in found]
-        state = (
-            states[0]
-            if len(states) == 1
-            else compose(states, scores, self.backbone.spec, temperature=temperature).state
-        )
-        return self.answer_from(state, question, paragraphs, sources).after(math.fsum(one.seconds for one in found))
+        found = [self.focused(question, paragraph) for paragraph in paragraphs]
+        state = found[0].state
+        if len(found) > 1:
+            states = [one.state for one in found]
+            state = compose(states, scores, self.backbone.spec, temperature=temperature).state
+        return self.answer_from(state, question, paragraphs, sources).after(*found)
 
     def inject_part(self, question: str, paragraph: str) -> Said:
-        """Answer from the state of the nearest part alone; the paragraph's own where it has no parts."""
-        found = self._focused(question, paragraph, alone=True)
-        return self.answer_from(found.state, question, [paragraph]).after(found.seconds)
+        """Answer from the state of the chosen part alone; the paragraph's own where it has no parts."""
+        found = self.focused(question, paragraph, alone=True)
+        return self.answer_from(found.state, question, [paragraph]).after(found)
 
     def inject_other(self, question: str, paragraph: str, other: str) -> Said:
         """Answer from the state of another paragraph, under the mask of the right one."""
-        found = self._focused(question, other)
-        return self.answer_from(found.state, question, [paragraph]).after(found.seconds)
+        found = self.focused(question, other)
+        return self.answer_from(found.state, question, [paragraph]).after(found)
 
     def answer_from(
         self, state: State, question: str, paragraphs: Sequence[str], sources: Sequence[Source] | None = None
@@ -193,10 +196,10 @@ class ParagraphReader:
         return self._read(self._once, question, paragraph, None)
 
     def in_context_part(self, question: str, paragraph: str) -> Said:
-        """The same, the nearest part read once more behind the paragraph, in one segment with it."""
-        found = self.nearest(question, paragraph)
+        """The same, the chosen part read once more behind the paragraph, in one segment with it."""
+        found = self.focused(question, paragraph)
         more = () if found.part is None else found.part.token_ids
-        return self._read(self.backbone, question, paragraph, None, more).after(found.seconds)
+        return self._read(self.backbone, question, paragraph, None, more).after(found)
 
     def _read(
         self, backbone: Backbone, question: str, paragraph: str, source: Source | None, more: Sequence[int] = ()

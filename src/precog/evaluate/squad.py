@@ -5,9 +5,10 @@ Modes: ``in_context`` reads paragraph and question in one pass, the paragraph as
 ``inject_top3`` from three composed states · ``none`` has no context and decodes freely · ``mask_only`` is the grounded
 mask over an empty state · ``other`` the state of a wrong paragraph under the right mask.
 
-States of quality ``study`` are focused on the part of their paragraph that the question is nearest to. Two more modes,
-asked for by name, tell what that is worth: ``in_context_part`` reads that part once more behind the paragraph ·
-``inject_part`` starts from its state alone.
+States of quality ``study`` are focused on the part of their paragraph that the question is nearest to; where that is in
+doubt, one paragraph's answers are mixed with those of a state focused on the next. Two more modes, asked for by name,
+tell what the nearest part is worth: ``in_context_part`` reads it once more behind the paragraph · ``inject_part``
+starts from its state alone.
 """
 
 import random
@@ -25,6 +26,7 @@ from precog.errors import UsageError
 from precog.evaluate.experiment import Record
 from precog.evaluate.metrics import exact_match, f1
 from precog.evaluate.paragraphs import Paragraphs
+from precog.evaluate.parts import about_parts
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.regex_baseline import answer_by_rule
 from precog.evaluate.retrieving import encoder_of
@@ -123,7 +125,7 @@ class Squad:
             "encoder": None if loaded is None else loaded.fingerprint,
             **about(reader.backbone, reader.codec, reader.settings),
             **reader.states.about(),
-            **({"quality": STUDY} if reader.parts is not None else {}),
+            **about_parts(reader.parts),
         }
 
     def __len__(self) -> int:
@@ -135,8 +137,9 @@ class Squad:
         Returns:
             ``id``, ``question``, ``answers``; ``rank`` of its paragraph, None where nothing was searched, and 10 for
             any rank from there on; ``bytes`` of the states of the paragraph and its parts, and ``offline_sec`` that
-            they took; ``part_hit``, whether the part that was chosen holds an answer word for word, None where there
-            are no parts; ``said``: mode ▸ text, confidence, tokens_processed, latency_sec, first_token_sec.
+            they took; ``part_hit``, whether the part that was chosen holds an answer word for word, and ``in_doubt``,
+            whether others were as near, None where there are no parts; ``said``: mode ▸ text, confidence,
+            tokens_processed, latency_sec, first_token_sec.
         """
         question, chosen = self._questions[number], self._chosen
         found, scores = self._paragraphs.search(question.question, NUM_FOUND) if self._paragraphs else ([], [])
@@ -146,7 +149,8 @@ class Squad:
             three, weights = [question.context, *three[:2]], [max(weights), *weights[:2]]
         given = _Given(question.question, first, three, weights, self._other(question, first))
         self._reader.encode([first, *three, *([given.other] if "other" in chosen.modes else [])])
-        part = self._reader.nearest(question.question, first).part
+        focused = self._reader.focused(question.question, first)
+        part = focused.part
         return {
             "id": question.id,
             "question": question.question,
@@ -155,6 +159,7 @@ class Squad:
             "bytes": self._reader.stored_bytes(first),
             "offline_sec": self._reader.offline_sec(first),
             "part_hit": None if part is None else any(answer in part.text for answer in question.answers),
+            "in_doubt": None if part is None else focused.in_doubt,
             "said": {
                 mode: _say(self._reader, mode, given, chosen.compose_temperature).to_json() for mode in chosen.modes
             },
@@ -173,7 +178,8 @@ class Squad:
 
         ``bytes``, of encoded states, and ``offline_sec``, for these states and the keys of parts, are of a paragraph,
         its parts counted, on average over the questions; ``part_hit`` is the share of questions whose chosen part
-        holds an answer word for word, None where no paragraph has parts.
+        holds an answer word for word, ``in_doubt_share`` of those where others were as near; of paragraphs that have
+        parts, None where none has.
         """
         return _report(self._questions, records, self._reader, self._chosen)
 
@@ -223,6 +229,7 @@ def _report(
     }
     paired = [(answer_by_rule(q.question, q.context), q) for q in questions]
     hits = [record["part_hit"] for record in records if record["part_hit"] is not None]
+    doubts = [record["in_doubt"] for record in records if record["in_doubt"] is not None]
     ranks = [cast(int, record["rank"]) for record in records if record["rank"] is not None]
     report: dict[str, object] = {
         "modes": {mode: table_row(answers[mode]) for mode in chosen.modes},
@@ -242,6 +249,7 @@ def _report(
         "bytes": float(np.mean([cast(int, record["bytes"]) for record in records])),
         "offline_sec": float(np.mean([cast(float, record["offline_sec"]) for record in records])),
         "part_hit": float(np.mean([bool(hit) for hit in hits])) if hits else None,
+        "in_doubt_share": float(np.mean([bool(doubt) for doubt in doubts])) if doubts else None,
         **about(reader.backbone, reader.codec, reader.settings),
         **reader.states.about(),
         "seed": chosen.seed,

@@ -26,10 +26,10 @@ def check_numbers(what: str, values: Iterable[object], *, sign: Sign = "any") ->
         InputError: one is no finite number, is too far away to be drawn, or has a sign it may not have.
     """
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, float | int) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, float | int) or not abs(value) < math.inf:
             raise InputError("a value of a picture is no finite number", given=f"{what}: {value!r}"[:200])
         if abs(value) > _FARTHEST or (sign == "more than zero" and 0 < value < 1 / _FARTHEST):
-            raise InputError("a value of a picture is too far away to be drawn", given=f"{what}: {value!r}")
+            raise InputError("a value of a picture is too far away to be drawn", given=f"{what}: {value!r}"[:200])
         if (value < 0 and sign != "any") or (value == 0 and sign == "more than zero"):
             raise InputError("a value of a picture has no place on its axis", given=f"{what}: {value}", expected=sign)
 

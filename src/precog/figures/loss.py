@@ -1,6 +1,6 @@
 """The course of a training run: losses over steps, as the run wrote them down."""
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def _curve(metrics: Sequence[Line], keys: Sequence[str]) -> Curve:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _evaluations(metrics: Sequence[Line]) -> dict[str, Curve]:

@@ -38,6 +38,7 @@ class MapPanel:
         labels: the sub-cluster of each point; None for those that none holds.
         emergent: name of each group that emerges ▸ rows of its points; they are ringed, and most of them outlined.
         note: what is to be known of how the points were laid out; stands under the panel.
+        ids: number of the deposit that each point is; none where nobody asks.
     """
 
     title: str
@@ -45,6 +46,7 @@ class MapPanel:
     labels: tuple[str | None, ...]
     emergent: Mapping[str, Sequence[int]] = field(default_factory=dict)
     note: str = ""
+    ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks that there is a label for each point, and a point for each row.

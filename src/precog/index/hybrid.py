@@ -7,17 +7,16 @@ question. Questions that quote a name or a number are found by their words, para
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from precog.config import Retrieval
 from precog.index.dense import EXACT_LIMIT, DenseIndex
 from precog.index.index_file import CommitOf, StaleIndexError, without_ids
 from precog.index.lexical import LexicalIndex
 from precog.index.top import top_rows
 
-Retrieval = Literal["hybrid", "dense", "bm25"]
 DENSE_FILE = "dense.index"
 LEXICAL_FILE = "lexical.index"
 _MIN_CANDIDATES = 32

@@ -106,13 +106,19 @@ def export(store: MemoryStore, path: Path) -> tuple[int, Damage]:
         StorageError: the disk refuses, or that is no place for a file; one that was there stays as it was.
     """
     output_target(path, "archive")
-    damaged = store.damaged_ids()
-    rows = [_row(entry) for entry in without_damaged(store.deposits(only_sound=True), damaged)]
-    head = {"format": FORMAT, "version": VERSION, "deposits": len(rows)}
-    data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [head, *rows]).encode()
+    rows, damage = archive_rows(store)
+    data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
     with output_file(path, "archive") as file:
         file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    return len(rows), Damage(tuple(damaged), others=miscounts(store))
+    return len(rows) - 1, damage
+
+
+def archive_rows(store: MemoryStore) -> tuple[list[dict[str, object]], Damage]:
+    """The objects of an archive's lines, the first of which says what it is, and what is left out as damaged."""
+    damaged = store.damaged_ids()
+    rows = [_row(entry) for entry in without_damaged(store.deposits(only_sound=True), damaged)]
+    head: dict[str, object] = {"format": FORMAT, "version": VERSION, "deposits": len(rows)}
+    return [head, *rows], Damage(tuple(damaged), others=miscounts(store))
 
 
 def _row(entry: Deposit) -> dict[str, object]:
@@ -140,8 +146,13 @@ def read_archive(path: Path) -> list[Entry]:
     Raises:
         InputError: it cannot be read, is no archive, of a newer version, cut short, or a line is wrong.
     """
+    return archive_of(read_bytes(path, "archive"), str(path))
+
+
+def archive_of(data: bytes, path: str) -> list[Entry]:
+    """The same of the bytes of a file, plain or packed; see `read_archive`."""
     try:
-        text = unpacked(read_bytes(path, "archive"), str(path), "archive").decode("utf-8-sig")
+        text = unpacked(data, path, "archive").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("the archive is not UTF-8", given=path, hint=f"byte {error.start} of its text") from error
     if not text.strip():
@@ -196,7 +207,7 @@ def _is_cut(line: str) -> bool:
     return False
 
 
-def _object(line: str, path: Path, number: int) -> Mapping[str, object]:
+def _object(line: str, path: str, number: int) -> Mapping[str, object]:
     try:
         value = parsed(line, "")
     except InputError as error:
@@ -215,7 +226,7 @@ def _names(pairs: list[tuple[str, object]]) -> list[str]:
     return [name for name, _ in pairs]
 
 
-def _entry(row: Mapping[str, object], path: Path, number: int) -> Entry:
+def _entry(row: Mapping[str, object], path: str, number: int) -> Entry:
     place = f"{path}, line {number}"
     wrong = [key for key in _KEYS if key not in row or not _KEYS[key](row[key])]
     wrong += sorted(set(row) - set(_KEYS))

@@ -1,7 +1,7 @@
 """Utterances ▸ chunks: what is encoded, routed and deposited as one."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from precog.errors import UsageError
@@ -60,6 +60,16 @@ def chunks_of(utterances: Iterable[Utterance], tokenizer: Tokenizer, *, max_toke
     if max_tokens < MIN_CHUNK_TOKENS:
         raise UsageError("the chunk size is too small", given=max_tokens, expected=f"at least {MIN_CHUNK_TOKENS}")
     return (chunk for utterance in utterances for chunk in _chunks(utterance, tokenizer, max_tokens))
+
+
+def told(chunks: Iterable[MemoryChunk], show: Callable[[int], None]) -> Iterator[MemoryChunk]:
+    """The same chunks; ``show`` is told after each turn how many are through."""
+    num_turns = 0
+    for chunk in chunks:
+        yield chunk
+        if chunk.part == chunk.num_parts - 1:
+            num_turns += 1
+            show(num_turns)
 
 
 def _chunks(utterance: Utterance, tokenizer: Tokenizer, max_tokens: int) -> Iterator[MemoryChunk]:

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -79,24 +80,31 @@ def uid_of(chunk: MemoryChunk) -> bytes:
     return hashlib.sha256(json.dumps(parts).encode()).digest()
 
 
-def deposit(memory: OpenMemory, chunks: Iterable[MemoryChunk], *, importance: float = 0.0) -> Remembered:
+def deposit(
+    memory: OpenMemory,
+    chunks: Iterable[MemoryChunk],
+    *,
+    importance: float = 0.0,
+    stopped: threading.Event | None = None,
+) -> Remembered:
     """Deposit chunks in order, in commit units: what is reported is on the disk.
 
     Args:
         memory: open to write.
         chunks: of one conversation or several.
         importance: the larger, the longer their states are kept.
+        stopped: stops it as a signal does, from another thread.
 
     Raises:
         StorageError: the disk is full or refuses; what was acknowledged stays.
-        KeyboardInterrupt: SIGINT or SIGTERM arrived; the chunks that are complete are deposited.
+        KeyboardInterrupt: SIGINT or SIGTERM arrived, or it was stopped; the chunks that are complete are deposited.
     """
-    return deposit_all(memory, (Telling(chunk, importance) for chunk in chunks))
+    return deposit_all(memory, (Telling(chunk, importance) for chunk in chunks), stopped)
 
 
-def deposit_all(memory: OpenMemory, tellings: Iterable[Telling]) -> Remembered:
+def deposit_all(memory: OpenMemory, tellings: Iterable[Telling], stopped: threading.Event | None = None) -> Remembered:
     """The same for chunks that differ in importance or age."""
-    return joined([_commit(memory, unit) for unit in units(tellings)], memory.store.state_bytes)
+    return joined([_commit(memory, unit, stopped) for unit in units(tellings)], memory.store.state_bytes)
 
 
 def joined(parts: Sequence[Remembered], kept_bytes: int) -> Remembered:
@@ -119,13 +127,13 @@ def units(things: Iterable[T]) -> Iterator[list[T]]:
         yield unit
 
 
-def _commit(memory: OpenMemory, tellings: Sequence[Telling]) -> Remembered:
+def _commit(memory: OpenMemory, tellings: Sequence[Telling], stopped: threading.Event | None) -> Remembered:
     store, settings = memory.store, memory.settings
     keys = memory.encoder.encode_passages([telling.chunk.key_text() for telling in tellings])
     semantic: dict[Group, Semantic] = {}
     ids: list[int] = []
     new: set[int] = set()
-    interrupt = Interrupt()
+    interrupt = Interrupt(stopped)
     with interrupt.listening(), store.batch() as batch:
         for telling, vectors in zip(tellings, keys, strict=True):
             if interrupt.is_wanted:

@@ -9,10 +9,9 @@ from precog.backbones.protocol import Backbone
 from precog.encoders import Encoder, load_encoder
 from precog.errors import ModelError
 from precog.memory.damage import Damage, damage_of_segments, lost_prototypes
-from precog.memory.domains import read_seeds
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of, stored
 from precog.memory.place import make_place
-from precog.memory.prototypes import Prototypes, from_seeds
+from precog.memory.prototypes import Prototypes, own_prototypes
 from precog.memory.settings import MemorySettings
 from precog.memory.state_cost import check_dials
 from precog.records import ModelChoice, StateReader, check_backbone
@@ -88,11 +87,11 @@ class OpenMemory:
         self.reader = StateReader(settings.form, backbone)
         self.reread: set[int] = set()
         if not keeps_prototypes:
-            self.prototypes = from_seeds(read_seeds(), encoder)
+            self.prototypes = own_prototypes(encoder)
         elif lost_prototypes(store) and prototypes is None:
             self.prototypes = prototypes_of(store)  # raises: nobody knows whether those of the seeds would do
         elif not store.has_prototypes:
-            first = prototypes or stored(from_seeds(read_seeds(), encoder))
+            first = prototypes or stored(own_prototypes(encoder))
             if not any(first.members):  # those that were fitted are put when the deposits are there
                 with store.batch() as batch:
                     batch.put_prototypes(first)

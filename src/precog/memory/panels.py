@@ -1,5 +1,7 @@
 """A memory laid out for a map: per domain a plane of its deposits, their sub-clusters, and what emerges among them."""
 
+from collections.abc import Sequence
+
 from precog.figures import MapPanel
 from precog.memory.domains import OTHERS
 from precog.memory.emerge import candidates
@@ -8,6 +10,14 @@ from precog.memory.projection import Projection, note_on, project
 from precog.memory.prototypes import Prototypes
 from precog.memory.reroute import keyed_deposits
 from precog.store.memory import MemoryStore
+
+
+def panels_json(panels: Sequence[MapPanel]) -> dict[str, object]:
+    """What is drawn, as the command line prints it: deposits of each domain, and the groups that emerge."""
+    return {
+        "deposits": {panel.title: len(panel.labels) for panel in panels},
+        "emergent": [f"{panel.title} ▸ {name}" for panel in panels for name in panel.emergent],
+    }
 
 
 def panels_of(
@@ -52,6 +62,7 @@ def panels_of(
                     if entry.domain == name
                 },
                 note_on(len(deposits), projection),
+                tuple(deposit.id for deposit in deposits),
             )
         )
     if not panels:

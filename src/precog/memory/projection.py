@@ -36,6 +36,9 @@ def project(
     if len(keys) < _LEAST_FOR_PCA:
         return np.stack([np.arange(len(keys)), np.zeros(len(keys))], axis=1).astype(np.float32)
     wide = keys.astype(np.float64)
+    if not np.ptp(wide, axis=0).any():
+        # one place for all: PCA divides by their spread, and t-SNE that begins at NaN reads memory that is not its own
+        return np.zeros((len(keys), 2), np.float32)
     if method == "pca" or len(keys) < _LEAST_FOR_TSNE:
         with one_thread():
             points = sklearn_part("decomposition").PCA(2, svd_solver="full").fit_transform(wide)

@@ -13,7 +13,7 @@ from jaxtyping import Float32
 
 from precog.encoders.encoder import Encoder
 from precog.errors import EncoderError, InputError
-from precog.memory.domains import DOMAINS, KINDS, SubCluster
+from precog.memory.domains import DOMAINS, KINDS, SubCluster, read_seeds
 from precog.memory.history import History
 
 __all__ = ["Prototypes", "from_seeds", "mean_key"]
@@ -221,6 +221,17 @@ def from_seeds(subclusters: Sequence[SubCluster], encoder: Encoder) -> Prototype
         encoder.fingerprint,
         tuple(() for _ in subclusters),
     )
+
+
+_OWN: dict[str, Prototypes] = {}
+
+
+def own_prototypes(encoder: Encoder) -> Prototypes:
+    """Those of the seeds that come with the program: made once in a process and for an encoder, then looked up."""
+    found = _OWN.get(encoder.fingerprint)
+    if found is None:
+        found = _OWN[encoder.fingerprint] = from_seeds(read_seeds(), encoder)
+    return found
 
 
 def mean_key(keys: Float32[np.ndarray, "N E"]) -> Float32[np.ndarray, " E"]:

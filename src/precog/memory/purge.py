@@ -47,6 +47,11 @@ class Purged:
         linked = f"{self.num_linked} of the files under another name (a hard link): only this name was removed"
         return [*([linked] if self.num_linked else []), *UNREACHABLE]
 
+    def to_json(self) -> dict[str, object]:
+        """As the command line prints it."""
+        told = {"files": self.num_files, "bytes": self.num_bytes, "outside": self.outside}
+        return {"purged": True, **told, "kept": self.kept, "leftovers": self.leftovers}
+
 
 def purge(folder: Path, *, wait_sec: float = 5.0) -> Purged:
     """Overwrite and remove a memory's folder; readers that are open keep what they have open.

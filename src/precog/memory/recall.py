@@ -15,6 +15,7 @@ from jaxtyping import Float32
 from precog.encoders import Encoder
 from precog.errors import PrecogError, UsageError
 from precog.index import HybridIndex, IndexSource, SearchHit
+from precog.interrupt import check_asked
 from precog.memory.damage import SOUND, Damage, lost_of, miscounts
 from precog.memory.preceding import followers, part_of, word_texts
 from precog.memory.probing import Groups
@@ -177,6 +178,7 @@ class Recaller:
         Raises:
             UsageError: the question is empty, or a number is out of range.
             InputError: the question is not valid Unicode.
+            CancelledError: whoever asked has gone.
         """
         check_question(question)
         if k < 1 or probes < 0:
@@ -185,8 +187,10 @@ class Recaller:
         started = time.perf_counter()
         key = self._encoder.encode_query(question) if key is None else key
         encoded = time.perf_counter()
+        check_asked()
         known = tuple((size.domain, size.subcluster) for size in self.store.subclusters())
         index = self._fresh_index()
+        check_asked()
         if probes and probes < len(known):
             hits, fraction, groups = self._probed(index, question, key, k, probes, known)
         else:

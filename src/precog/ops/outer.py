@@ -19,6 +19,8 @@ FUSED = torch.version.cuda is not None and importlib.util.find_spec("triton") is
 if FUSED:
     from precog.ops.triton_outer import is_supported, triton_outer_scan
 
+_FEW = 32  # tokens; no chunk is shorter
+
 
 def outer_scan(
     log_decay: Float[Tensor, "B T H"],
@@ -55,10 +57,14 @@ def chunked_outer_scan(
     resets: Bool[Tensor, "B T"] | None = None,
     chunk_length: int = 64,
 ) -> tuple[Float[Tensor, "B T H P"], HeadState]:
-    """``outer_scan`` in torch; ``chunk_length``, tokens per chunk, changes speed and rounding only."""
+    """``outer_scan`` in torch; ``chunk_length``, tokens per chunk, changes speed and rounding only.
+
+    Few tokens are padded, too: products of small matrices sum in an order that depends on their size, and a text would
+    be read otherwise alone than beside a longer one.
+    """
     rows, length, heads, coefficients = write.shape
     channels = value.shape[-1]
-    size = min(chunk_length, length)
+    size = chunk_length if length > _FEW else min(chunk_length, _FEW)
     count = -(-length // size)
     padding = count * size - length
     if padding:  # a padded token neither decays nor writes

@@ -77,8 +77,12 @@ def outer_step(
     read: Float[Tensor, "B H K"],
     state: HeadState,
 ) -> tuple[Float[Tensor, "B H P"], HeadState]:
-    """One token of the outer-product recurrence: readout and new state."""
-    state = log_decay.exp()[..., None, None] * state + write[..., None] * value[..., None, :]
+    """One token of the outer-product recurrence: readout and new state.
+
+    On a CPU the few decays are powers in FP64: the last bit of one in FP32 depends on how many rows there are.
+    """
+    decay = (log_decay.double() if log_decay.device.type == "cpu" else log_decay).exp().to(log_decay.dtype)
+    state = decay[..., None, None] * state + write[..., None] * value[..., None, :]
     return (read[..., None] * state).sum(-2), state
 
 

@@ -71,7 +71,11 @@ def torch_selective_scan(
     initial: Float[Tensor, "B N"] | None = None,
     resets: Bool[Tensor, "B T"] | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
-    """``selective_scan`` in torch, on any device and in any precision."""
+    """``selective_scan`` in torch, on any device and in any precision.
+
+    The final state is read where the last token is that is no padding: behind it the scan sums in another order, and a
+    text would leave another last bit beside a longer one than alone.
+    """
     modes, groups = real.shape[0], dt.shape[2]
     step = dt.repeat_interleave(modes // groups, dim=-1)
     radius = (step * real).exp()
@@ -85,4 +89,5 @@ def torch_selective_scan(
     entering = None if initial is None else torch.stack((initial[:, :modes], initial[:, modes:]), dim=-1)
     scanned = diagonal_scan(decay, drive, entering, resets)
     stacked = torch.cat((scanned[..., 0], scanned[..., 1]), dim=-1)
-    return stacked.to(v.dtype), stacked[:, -1]
+    last = (dt[..., 0] > 0).cumsum(1).argmax(1)  # Δ is positive but at padded tokens
+    return stacked.to(v.dtype), stacked[torch.arange(len(last), device=last.device), last]

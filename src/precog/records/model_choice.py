@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from precog.backbones.protocol import Backbone
+from precog.backbones.protocol import Backbone, RereadingBackbone
 from precog.backbones.registry import find_model, load_backbone
 from precog.backbones.template import Template
 from precog.config import Settings, expanded
@@ -20,7 +20,7 @@ class ModelChoice:
         threads: CPU threads.
         dtype: compute dtype: ``auto``, ``float32``, ``bfloat16`` or ``packed``.
         template: text around chunks and questions in place of the model's own.
-        loaded: a model that is open already: it is the one, whatever else is said.
+        loaded: a model that is open already: it is the one, whatever else is said but how it reads chunks.
     """
 
     name: str | None = None
@@ -49,7 +49,8 @@ class ModelChoice:
     def load(self, encode_mode: str, made_in: str = "") -> Backbone:
         """Opens the model; ``made_in`` is the dtype of states that are at hand."""
         if self.loaded is not None:
-            return self.loaded
+            loaded = self.loaded
+            return loaded.with_encode_mode(encode_mode) if isinstance(loaded, RereadingBackbone) else loaded
         return load_backbone(
             self.name,
             encode_mode=encode_mode,
@@ -66,15 +67,15 @@ class ModelChoice:
             return Path(self.loaded.card.name)
         return find_model(self.name)
 
-    def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> Backbone:
-        """The model that was chosen, else the one that made the states, else the installed one.
+    def or_maker(self, made_by: str, template: str = "") -> "ModelChoice":
+        """The choice, or the model and template that made some states where nothing else was chosen.
 
         Args:
-            made_by: folder or name of the model that made them.
-            encode_mode: how chunks are read.
-            template: what stood around chunks and questions then, as `Template.to_json` wrote it; one that was chosen
-                now is preferred.
-            made_in: dtype that the states were made in.
+            made_by: folder or name of the model that made them; where it is gone, the installed one stands in.
+            template: what stood around chunks and questions then, as `Template.to_json` wrote it.
+
+        Raises:
+            ModelError: neither that model nor any other is installed.
         """
         choice = self
         if choice.template is None and template:
@@ -91,7 +92,19 @@ class ModelChoice:
                         "the model that this was made with is gone", given=made_by, expected=gone.expected, hint=hint
                     ) from error
             choice = replace(choice, name=str(found))
-        return choice.load(encode_mode, made_in)
+        return choice
+
+    def open(self, made_by: str, encode_mode: str, template: str = "", made_in: str = "") -> Backbone:
+        """The model that was chosen, else the one that made the states, else the installed one.
+
+        Args:
+            made_by: folder or name of the model that made them.
+            encode_mode: how chunks are read.
+            template: what stood around chunks and questions then, as `Template.to_json` wrote it; one that was chosen
+                now is preferred.
+            made_in: dtype that the states were made in.
+        """
+        return self.or_maker(made_by, template).load(encode_mode, made_in)
 
     def check_found(self, made_by: str, is_its_own: bool, what: str) -> None:
         """Refuses to read texts again with the model that happens to be installed, unless it is the same one.

@@ -31,12 +31,11 @@ from precog.memory.chunking import chunks_of
 from precog.memory.consolidate import kept_record, read_again, refold
 from precog.memory.damage import Damage, lost_prototypes
 from precog.memory.deposit import deposit
-from precog.memory.domains import read_seeds
 from precog.memory.forget import Forgotten, forget
 from precog.memory.made_with import encoder_of, prototypes_of, settings_of
 from precog.memory.opened import OpenMemory, check_model, first_settings
 from precog.memory.preceding import Said, reply_to
-from precog.memory.prototypes import Prototypes, from_seeds
+from precog.memory.prototypes import Prototypes, own_prototypes
 from precog.memory.recall import Evidence, Recalled, Recaller, refresh_index
 from precog.memory.selection import Selection
 from precog.memory.settings import MemorySettings
@@ -92,10 +91,15 @@ class MemorySide:
             else:
                 self.backbone, self.encoder = model.load("once"), load_encoder(encoder)
                 self.settings: MemorySettings = first_settings(model, self.backbone, encoder, self.encoder)
-                self.prototypes: Prototypes = from_seeds(read_seeds(), self.encoder)
+                self.prototypes: Prototypes = own_prototypes(self.encoder)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def folder(self) -> Path:
+        """Where it is, there or not."""
+        return self._folder
 
     def close(self) -> None:
         """Closes the memory, and writes its index once for all that was remembered."""
@@ -302,7 +306,7 @@ class MemorySide:
         self._generation = store.generation
         # whoever made it may have been interrupted before they were written; if it holds deposits, they are lost
         self._damage += Damage(others=lost_prototypes(store))
-        self.prototypes = prototypes_of(store) if store.has_prototypes else from_seeds(read_seeds(), self.encoder)
+        self.prototypes = prototypes_of(store) if store.has_prototypes else own_prototypes(self.encoder)
 
     def _refuse_another(self) -> None:
         fate = "there" if self._store is None else self._store.fate

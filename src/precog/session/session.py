@@ -16,14 +16,16 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import Float32
 
+from precog.backbones.protocol import Backbone
 from precog.corpus.answer import Timings, decoding_times
 from precog.corpus.context import Text
-from precog.corpus.corpus import settings_of
+from precog.corpus.corpus import open_encoder, settings_of
 from precog.corpus.model import state_reader
-from precog.corpus.parts import nearest_part
+from precog.corpus.parts import nearest_parts
 from precog.corpus.search import Searcher
+from precog.corpus.settings import CorpusSettings
 from precog.encoders import Encoder
-from precog.engine import Composing, FreeSettings, GroundedSettings, Source, answer_composed
+from precog.engine import Composing, FreeSettings, GroundedSettings, OnText, Source, answer_composed, telling
 from precog.engine.confidence import Confidence
 from precog.engine.templates import question_segment
 from precog.errors import EncoderError, UsageError
@@ -78,6 +80,9 @@ class SessionOptions:
             raise UsageError("--min-confidence is out of range", given=self.min_confidence, expected="0 to 1")
         if self.min_confidence is not None and self.free:
             raise UsageError("a free answer has no confidence", hint="leave --min-confidence away, or --free")
+        if self.min_confidence is not None and self.always_answer:
+            hint = "leave --min-confidence away, or --always-answer"
+            raise UsageError("a least confidence and an answer whatever it is contradict each other", hint=hint)
         if self.remember not in REMEMBER:
             raise UsageError("--remember: no such choice", given=self.remember, expected=", ".join(REMEMBER))
 
@@ -101,12 +106,16 @@ class _Loaded:
         source: what a grounded answer may be taken from.
         as_read: whether the state is what reading the source gives.
         is_refined: whether it was trained on after it was read.
+        tokens_read: to make states again that gave way, and to choose the part that it is focused on.
+        opened_sec: seconds that its record took to become its state, and what was read for it.
     """
 
     state: State
     source: Source
     as_read: bool
     is_refined: bool = False
+    tokens_read: int = 0
+    opened_sec: float = 0.0
 
 
 class Session:
@@ -125,7 +134,7 @@ class Session:
         *,
         model: ModelChoice,
         encoder: str | Encoder | None = None,
-        corpus: Path | None = None,
+        corpus: Path | Searcher | None = None,
         options: SessionOptions | None = None,
         started_sec: float | None = None,
     ) -> None:
@@ -135,22 +144,27 @@ class Session:
             folder: of the user's memory; it is made when there is something to keep.
             model: that was chosen.
             encoder: that was named, or is open already.
-            corpus: its folder; None to talk without one.
+            corpus: its folder, or one that is open, which others may search meanwhile, and which stays open; None to
+                talk without one.
             options: how to answer.
             started_sec: ``time.perf_counter()`` when the user began to wait.
 
         Raises:
             CorpusError, ModelError, EncoderError: a part is missing or damaged.
             ForeignStateError: another model made memory or corpus.
+            UsageError: the corpus was read otherwise than memories are.
         """
         started = time.perf_counter() if started_sec is None else started_sec
         self.options = options or SessionOptions()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="corpus")
         self._searcher: Searcher | None = None
-        if corpus is not None:
+        self._owned: Searcher | None = None
+        if isinstance(corpus, Path):
             with CorpusStore.open(corpus) as store:  # that it is not there is told before a model is loaded
-                if encoder is None and not MemoryFolder(folder).exists:
-                    encoder = settings_of(store).encoder or None  # a memory searched with it has the same keys
+                if not MemoryFolder(folder).exists:  # a memory used beside it has the same keys and the same model
+                    made_with = settings_of(store)
+                    encoder = encoder or made_with.encoder or None
+                    model = model.or_maker(made_with.model, made_with.template)
         self.memory = MemorySide(folder, model, encoder)
         try:
             self.backbone, self._encoder = self.memory.backbone, self.memory.encoder
@@ -161,6 +175,8 @@ class Session:
             self.start: Start | None = None
             if corpus is not None:
                 self._searcher = _opened(corpus, self._encoder)
+                self._owned = self._searcher if isinstance(corpus, Path) else None
+                _check_reading(self._searcher.settings, self.backbone)
                 self._chunk_states = state_reader(
                     self._searcher.store, self._searcher.settings, self.backbone, named=model.name
                 )
@@ -178,10 +194,10 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Closes memory and corpus, and writes the memory's index once for all that was remembered."""
+        """Closes the memory, whose index is written once for all that was remembered, and a corpus of its own."""
         self._pool.shutdown(cancel_futures=True)
-        if self._searcher is not None:
-            self._searcher.close()
+        if self._owned is not None:
+            self._owned.close()
         self.memory.close()
 
     @property
@@ -214,8 +230,13 @@ class Session:
         self._semantic = None if found is None else semantic_state(found, self.backbone, dtype)
         return found
 
-    def say(self, utterance: str, at: datetime.datetime | None = None) -> Reply:
+    def say(self, utterance: str, at: datetime.datetime | None = None, *, on_text: OnText | None = None) -> Reply:
         """Answer an utterance from memory and corpus, then remember it.
+
+        Args:
+            utterance: what is said.
+            at: when; now by default.
+            on_text: called with the text of a free answer piece by piece, as soon as it is certain to be said.
 
         Raises:
             UsageError: it is empty.
@@ -238,7 +259,7 @@ class Session:
             found = self._search(utterance, key)
             timings = Timings(startup=startup_sec, encode=encoded - started, search=time.perf_counter() - encoded)
             if self.options.is_answered(utterance):
-                reply = self._answer(utterance, key, found, timings)
+                reply = self._answer(utterance, key, found, timings, on_text)
             else:
                 said = REMEMBERED if self.options.is_remembered(utterance) else NOTED
                 reply = Reply(said, tuple(found), "none", False, 0.0, None, True, None, 0, timings)
@@ -307,26 +328,35 @@ class Session:
         return [SessionEvidence(entry.cosine, memory=entry) for entry in told]
 
     def _answer(
-        self, utterance: str, key: Float32[np.ndarray, " E"], found: list[SessionEvidence], timings: Timings
+        self,
+        utterance: str,
+        key: Float32[np.ndarray, " E"],
+        found: list[SessionEvidence],
+        timings: Timings,
+        on_text: OnText | None,
     ) -> Reply:
         if not found:
             return Reply(NOTHING, (), "none", False, 0.0, 0.0, True, None, 0, timings)
         begun = time.perf_counter()
         members = found[: self.options.inject]
-        loaded = [self._load(entry, utterance, key) for entry in members]
-        timings = replace(timings, load=time.perf_counter() - begun)
+        asked = question_segment(self.backbone, utterance)
+        loaded = [self._load(entry, utterance, key, asked) for entry in members]
+        opened_sec = sum(one.opened_sec for one in loaded)
+        timings = replace(timings, load=time.perf_counter() - begun - opened_sec)
         settings = FreeSettings() if self.options.free else self._grounded
-        composed = answer_composed(
-            self.backbone,
-            [one.state for one in loaded],
-            [entry.score for entry in members],
-            question_segment(self.backbone, utterance),
-            how=self.options.composing,
-            chunks=[one.source.token_ids.tolist() for one in loaded],
-            semantic_state=self._semantic,
-            sources=[] if self.options.free else self._spans(utterance, members, [one.source for one in loaded]),
-            settings=settings,
-        )
+        with telling(self.backbone.tokenizer, on_text if self.options.free else None) as on_token:
+            composed = answer_composed(
+                self.backbone,
+                [one.state for one in loaded],
+                [entry.score for entry in members],
+                asked,
+                how=self.options.composing,
+                chunks=[one.source.token_ids.tolist() for one in loaded],
+                semantic_state=self._semantic,
+                sources=[] if self.options.free else self._spans(utterance, members, [one.source for one in loaded]),
+                settings=settings,
+                on_token=on_token,
+            )
         answer = composed.answer
         refined = any(one.is_refined for one in loaded)
         confidence = self._confidence.of(answer)
@@ -342,12 +372,14 @@ class Session:
             confidence,
             abstained,
             None,
-            answer.tokens_processed,
-            decoding_times(answer, replace(timings, inject=composed.compose_sec)),
+            answer.tokens_processed + sum(one.tokens_read for one in loaded),
+            decoding_times(answer, replace(timings, inject=opened_sec + composed.compose_sec)),
             refined=refined,
         )
 
-    def _load(self, entry: SessionEvidence, utterance: str, key: Float32[np.ndarray, " E"]) -> "_Loaded":
+    def _load(
+        self, entry: SessionEvidence, utterance: str, key: Float32[np.ndarray, " E"], question_ids: list[int]
+    ) -> "_Loaded":
         """A member's state, the tokens it has read, and whether it is what reading gives."""
         if entry.memory is not None:
             state, source = self.memory.state(entry.memory)
@@ -355,12 +387,18 @@ class Session:
         assert entry.corpus is not None
         assert self._searcher is not None
         store = self._searcher.store
-        part = None
-        if self._searcher.settings.is_studied and self.options.composing.rule != "replay":
-            part = nearest_part(store, entry.corpus.chunk, utterance, key)
-        text = Text(entry.corpus, store, self._chunk_states, self.backbone, part)
-        as_read = self._chunk_states.keeps_states and part is None
-        return _Loaded(text.state(), text.source(), as_read and not text.is_refined, text.is_refined)
+        parts = []
+        if self._searcher.settings.is_studied:
+            rule = self.options.composing.rule
+            parts = nearest_parts(store, entry.corpus.chunk, utterance, key, rule, self.backbone)
+        text = Text(entry.corpus, store, self._chunk_states, self.backbone, parts)
+        is_refined = text.is_refined
+        as_read = self._chunk_states.keeps_states and not parts and not is_refined
+        _ = text.part_records  # read and checked here, as its own is, so that their time is told apart
+        started = time.perf_counter()
+        opened = text.open(question_ids)
+        opened_sec = time.perf_counter() - started
+        return _Loaded(opened.state, text.source(), as_read, is_refined, opened.tokens_read, opened_sec)
 
     def _spans(self, utterance: str, members: list[SessionEvidence], read: list[Source]) -> list[Source]:
         tokenizer = self.backbone.tokenizer
@@ -372,9 +410,12 @@ class Session:
         ]
 
 
-def _opened(corpus: Path, encoder: Encoder) -> Searcher:
+def _opened(corpus: Path | Searcher, encoder: Encoder) -> Searcher:
     """A corpus, searched with the memory's encoder."""
     try:
+        if isinstance(corpus, Searcher):
+            open_encoder(corpus.store, corpus.settings, encoder)
+            return corpus
         return Searcher(corpus, encoder=encoder)
     except EncoderError as error:
         raise EncoderError(
@@ -383,3 +424,14 @@ def _opened(corpus: Path, encoder: Encoder) -> Searcher:
             expected=error.expected,
             hint="precog reindex --encoder … the corpus, or precog memory reindex --encoder … the memory",
         ) from error
+
+
+def _check_reading(settings: CorpusSettings, backbone: Backbone) -> None:
+    """Refuses a corpus whose chunks were read twice: an answer has states of one reading only, the memory's."""
+    if settings.encode_mode != backbone.encode_mode:
+        raise UsageError(
+            "this corpus was read otherwise than a memory is, so that no answer is from both",
+            given=f"chunks read {settings.encode_mode}",
+            expected=f"read {backbone.encode_mode}",
+            hint="ask the corpus or the memory alone, or reindex the corpus with the quality fast",
+        )

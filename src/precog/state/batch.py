@@ -80,22 +80,53 @@ class StateBatch:
         Raises:
             StateError: live and boundary rows cannot stand in one batch, nor those of two models.
         """
-        if self.fingerprint != other.fingerprint or (self.tail is None) != (other.tail is None):
-            given, expected = (
-                f"{'boundary' if batch.tail is None else 'live'} states, {titled('', batch.fingerprint)}"
-                for batch in (other, self)
-            )
-            raise StateError("these batches cannot be joined", given=given, expected=expected)
-        tail = None if self.tail is None or other.tail is None else torch.cat((self.tail, other.tail), dim=1)
-        longest = max(self.recurrent.shape[2], other.recurrent.shape[2])
+        return StateBatch.side_by_side([self, other])
+
+    @classmethod
+    def side_by_side(cls, batches: Sequence["StateBatch"]) -> "StateBatch":
+        """The rows of all batches in one, copied once; a single batch comes back as it is.
+
+        Raises:
+            StateError: live and boundary rows cannot stand in one batch, nor those of two models.
+        """
+        first, *others = batches
+        if not others:
+            return first
+        for other in others:
+            if first.fingerprint != other.fingerprint or (first.tail is None) != (other.tail is None):
+                given, expected = (
+                    f"{'boundary' if batch.tail is None else 'live'} states, {titled('', batch.fingerprint)}"
+                    for batch in (other, first)
+                )
+                raise StateError("these batches cannot be joined", given=given, expected=expected)
+        tails = [tail for batch in batches if (tail := batch.tail) is not None]
+        longest = max(batch.recurrent.shape[2] for batch in batches)
         return StateBatch(
-            recurrent=torch.cat([padded(rows, longest) for rows in (self.recurrent, other.recurrent)], dim=1),
-            tail=tail,
-            decay_time=torch.cat((self.decay_time, other.decay_time), dim=1),
-            num_tokens=self.num_tokens + other.num_tokens,
-            fingerprint=self.fingerprint,
-            encoding_dtype=self.encoding_dtype,
+            recurrent=torch.cat([padded(batch.recurrent, longest) for batch in batches], dim=1),
+            tail=torch.cat(tails, dim=1) if tails else None,
+            decay_time=torch.cat([batch.decay_time for batch in batches], dim=1),
+            num_tokens=tuple(count for batch in batches for count in batch.num_tokens),
+            fingerprint=first.fingerprint,
+            encoding_dtype=first.encoding_dtype,
         )
+
+    def parts(self, sizes: Sequence[int]) -> list["StateBatch"]:
+        """The rows cut into consecutive batches of some sizes, which share this one's memory."""
+        made, start = [], 0
+        for size in sizes:
+            rows = slice(start, start + size)
+            made.append(
+                StateBatch(
+                    recurrent=self.recurrent[:, rows],
+                    tail=None if self.tail is None else self.tail[:, rows],
+                    decay_time=self.decay_time[:, rows],
+                    num_tokens=self.num_tokens[rows],
+                    fingerprint=self.fingerprint,
+                    encoding_dtype=self.encoding_dtype,
+                )
+            )
+            start += size
+        return made
 
     def row(self, index: int) -> State:
         """One row as a state of its own, in main memory; FP64 working states are rounded to FP32."""

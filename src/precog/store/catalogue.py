@@ -11,7 +11,7 @@ from precog.errors import CorpusError, DamagedCorpusError
 from precog.store.database import PAGE_OF_ROWS, Database
 from precog.store.kind import CORPUS
 from precog.store.record import Location
-from precog.store.row_builder import Row, chunk_of, document_of, keys_of, part_of, text_of, to_sql
+from precog.store.row_builder import Row, chunk_of, document_of, keys_of, part_of, parts_missing, shown, text_of, to_sql
 from precog.store.rows import Chunk, ChunkInfo, ChunkKeys, ChunkText, Document, DocumentInfo, Part
 from precog.store.seal import seal_of_chunk, seal_of_keys, seal_of_part
 
@@ -41,6 +41,11 @@ class Catalogue(Database):
     def _knows_parts(self) -> bool:
         """Whether it has the table; one of an older version gets it from the next writer."""
         return self._one("SELECT 1 FROM sqlite_master WHERE name = 'parts'") is not None
+
+    @cached_property
+    def _parts_anew(self) -> str:
+        """The hint of a part that is damaged: the text it is made from is the chunk's."""
+        return self.KIND.states_anew(self._path.parent.parent)
 
     def add_document(self, info: DocumentInfo, status: str, reason: str | None) -> int:
         """Adds a row; the caller has made room for its source."""
@@ -153,18 +158,19 @@ class Catalogue(Database):
         """The parts of a chunk in order; none where it has none, or none are kept.
 
         Raises:
-            DamagedCorpusError: one is not what was written, or one is missing.
+            DamagedCorpusError: one or their chunk is not what was written, or one is missing.
         """
-        parts = [part_of(row, dim) for row in self._part_rows("p.chunk_id", chunk_id)]
-        if [part.ordinal for part in parts] != list(range(len(parts))):
-            hint = "forget the document and index it again (`precog forget`, `precog index`), or restore a backup"
-            given = f"chunk {chunk_id} has parts {', '.join(str(part.ordinal) for part in parts)}"
-            raise DamagedCorpusError("the catalogue is damaged: parts are missing", given=given, hint=hint)
+        parts = [part_of(row, dim, self._parts_anew) for row in self._part_rows("p.chunk_id", chunk_id)]
+        chunk = self.chunks([chunk_id]).get(chunk_id)  # looked up last: it is forgotten together with its parts
+        number = None if chunk is None else chunk.info.num_parts
+        if [part.ordinal for part in parts] != list(range(len(parts) if number is None else number)):
+            name = f"chunk {chunk_id}" if chunk is None else f"chunk {chunk.info.ordinal} of {shown(chunk.source)}"
+            raise parts_missing(name, [part.ordinal for part in parts], number, self._parts_anew)
         return parts
 
     def checked_parts_of(self, document_id: int, dim: int) -> Iterator[Part | DamagedCorpusError]:
         """The parts of a document's chunks, a damaged one as the error that names it."""
-        return (_part_or_error(row, dim) for row in self._part_rows("c.document_id", document_id))
+        return (_part_or_error(row, dim, self._parts_anew) for row in self._part_rows("c.document_id", document_id))
 
     def locate_part(self, part_id: int) -> tuple[Location, bytes] | None:
         """Where the state of a part lies, and its content hash."""
@@ -208,6 +214,15 @@ class Catalogue(Database):
     def _chunk_rows(self, document_id: int) -> Iterator[Row]:
         sql = f"{_CHUNK} WHERE c.id > ? AND c.document_id = ? ORDER BY c.id LIMIT {PAGE_OF_ROWS}"
         return self._paged(sql, [document_id])
+
+    def num_states_of(self, document_id: int) -> int:
+        """How many stored states a document's chunks and parts start from; one that others share counts, too."""
+        chunks = "SELECT state_id FROM chunks WHERE document_id = ?"
+        parts = "SELECT p.state_id FROM parts p JOIN chunks c ON c.id = p.chunk_id WHERE c.document_id = ?"
+        used = f"{chunks} UNION {parts}" if self._knows_parts else chunks
+        sql = f"SELECT count(*) FROM states WHERE segment >= 0 AND id IN ({used})"
+        row = self._one(sql, (document_id,) * (1 + self._knows_parts))
+        return 0 if row is None else self._int(row[0])
 
     def locate(self, chunk_id: int) -> tuple[Location, bytes] | None:
         """Where the state of a chunk lies, and its content hash."""
@@ -295,9 +310,9 @@ def _keys_or_error(row: Row, dim: int, hint: str) -> ChunkKeys | DamagedCorpusEr
         return error
 
 
-def _part_or_error(row: Row, dim: int) -> Part | DamagedCorpusError:
+def _part_or_error(row: Row, dim: int, hint: str) -> Part | DamagedCorpusError:
     try:
-        return part_of(row, dim)
+        return part_of(row, dim, hint)
     except DamagedCorpusError as error:
         return error
 

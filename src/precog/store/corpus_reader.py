@@ -40,6 +40,10 @@ class CorpusReader(FolderReader):
         """The rows of one source: the settled one and, while it is being re-read, the unfinished one."""
         return list(self._catalogue.documents(source))
 
+    def state_bytes_of(self, document_id: int) -> int:
+        """Bytes of the stored states of a document; what it shares with others counts for each."""
+        return self._catalogue.num_states_of(document_id) * self.layout.record_bytes
+
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
         """The chunks of these ids; those forgotten in the meantime are left out."""
         return self._catalogue.chunks(chunk_ids)
@@ -76,12 +80,13 @@ class CorpusReader(FolderReader):
             for chunk in self.checked_chunks_of(document.id):
                 if isinstance(chunk, DamagedCorpusError):
                     yield str(chunk)
-                else:
-                    ordinals.append(chunk.info.ordinal)
+                    continue
+                ordinals.append(chunk.info.ordinal)
+                try:
+                    self.parts(chunk.id)
+                except DamagedCorpusError as error:
+                    yield str(error)
             yield from (str(keys) for keys in self.checked_keys_of(document.id) if isinstance(keys, DamagedCorpusError))
-            yield from (
-                str(part) for part in self.checked_parts_of(document.id) if isinstance(part, DamagedCorpusError)
-            )
             if ordinals != list(range(document.num_chunks)) and len(ordinals) == document.num_chunks:
                 yield f"{document.info.source}: chunks are missing from the catalogue"
         yield from self._catalogue.miscounted()

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from precog.errors import CorpusError, DamagedCorpusError
+from precog.store.database_copy import copy_connection
 from precog.store.failure import catalogue_error, guarded, looking
 from precog.store.kind import FolderKind
+from precog.store.open_files import Place, connected, disconnected
 from precog.store.record import Location
 from precog.store.row_builder import Row, bytes_of, damaged, int_of
 from precog.store.seal import seal_of_settings
@@ -37,8 +39,9 @@ class Database:
     KIND: ClassVar[FolderKind]
     SEALS_EVERY_TEXT: ClassVar[bool] = False  # then text that is no UTF-8 is read, and fails the seal of its row alone
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, place: Place) -> None:
         self._path = path
+        self._place_of_file: Place | None = place  # until it is closed
         self._remedy = self.KIND.keys_anew(path.parent.parent)
         self._connection = connection
         self._lock = threading.RLock()
@@ -52,10 +55,14 @@ class Database:
         """
         with guarded(path, cls.KIND.catalogue_anew):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA page_size = 4096")
-            connection.execute(f"PRAGMA application_id = {cls.KIND.application_id}")
-        return cls(path, connection)._prepared_to_write()
+            made = cls._connected(path, path)
+            try:
+                made._run("PRAGMA page_size = 4096")
+                made._run(f"PRAGMA application_id = {cls.KIND.application_id}")
+            except BaseException:
+                made.close()
+                raise
+        return made._prepared_to_write()
 
     @classmethod
     def open(cls: type[DatabaseType], path: Path, *, write: bool) -> DatabaseType:
@@ -74,18 +81,32 @@ class Database:
             options = "mode=ro&immutable=1"  # a read-only medium: nobody can be writing
         uri = f"file:{urllib.parse.quote(os.fsencode(path))}?{options}"
         with guarded(path, cls.KIND.catalogue_anew):
-            connection = sqlite3.connect(
-                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_TIMEOUT_SEC
-            )
+            opened = cls._connected(path, uri)
             try:
-                cls._check_version(path, connection)
+                cls._check_version(path, opened._connection)
             except BaseException:
-                connection.close()
+                opened.close()
                 raise
         if not write:
-            connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
-            return cls(path, connection)
-        return cls(path, connection)._prepared_to_write()
+            opened._connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
+            return opened
+        return opened._prepared_to_write()
+
+    @classmethod
+    def _connected(cls: type[DatabaseType], path: Path, address: Path | str) -> DatabaseType:
+        place = connected(path)
+        try:
+            connection = sqlite3.connect(
+                address,
+                uri=isinstance(address, str),
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=_BUSY_TIMEOUT_SEC,
+            )
+        except BaseException:
+            disconnected(place)
+            raise
+        return cls(path, connection, place)
 
     @classmethod
     def _check_version(cls, path: Path, connection: sqlite3.Connection) -> None:
@@ -105,6 +126,14 @@ class Database:
             connection.execute("SELECT key FROM meta LIMIT 1").fetchone()
 
     def _prepared_to_write(self: DatabaseType) -> DatabaseType:
+        try:
+            self._prepare_to_write()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _prepare_to_write(self) -> None:
         with guarded(self._path, self.KIND.catalogue_anew):
             for pragma in (
                 "journal_mode = WAL",
@@ -119,12 +148,24 @@ class Database:
                 with self.transaction():
                     migrate(self._connection)
                     self._connection.execute(f"PRAGMA user_version = {number}")
-        return self
+
+    def copy_to(self, path: Path) -> None:
+        """Writes what is committed now into a new file, without the bytes of what was deleted; writers go on.
+
+        Raises:
+            StorageError: the disk refuses.
+            DamagedCorpusError: the file is damaged.
+        """
+        with self._lock:
+            copy_connection(self._connection, path)
 
     def close(self) -> None:
         """Closes the connection."""
         with self._lock, guarded(self._path, self.KIND.catalogue_anew):
             self._connection.close()
+            if self._place_of_file is not None:
+                disconnected(self._place_of_file)
+                self._place_of_file = None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

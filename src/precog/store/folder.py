@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from precog.errors import BusyError, CorpusError, DamagedCorpusError
+from precog.errors import BusyError, CancelledError, CorpusError, DamagedCorpusError
+from precog.interrupt import check_asked
 from precog.store.failure import guarded, looking
 from precog.store.kind import CORPUS, FolderKind
 from precog.store.numbered import NumberedFolder, remove_file
@@ -253,6 +254,11 @@ class WriterLock:
         deadline = time.monotonic() + wait_sec
         self._descriptor = self._open(path)
         while not self._is_held(path):
+            try:
+                check_asked()
+            except CancelledError:
+                self.release()
+                raise
             if time.monotonic() >= deadline:
                 holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
                 self.release()

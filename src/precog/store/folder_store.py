@@ -277,6 +277,20 @@ class FolderStore(FolderReader):
         replacement._recover(allow_damaged=False)
         return replacement
 
+    def replacement(self: StoreType) -> StoreType | None:
+        """The one that is to take this one's place, as far as it is filled, open to read; None where there is none."""
+        folder = self.FOLDER(self.path).next
+        if not folder.exists():
+            return None
+        with contextlib.suppress(CorpusError):  # as long as it is only being made
+            catalogue = self.DATABASE.open(folder / CATALOGUE, write=False)
+            try:
+                return type(self)(self.path, folder, catalogue, lock=None, write=False)
+            except BaseException:
+                catalogue.close()
+                raise
+        return None
+
     def publish_replacement(self: StoreType, replacement: StoreType) -> None:
         """Puts the replacement in this one's place in one atomic step and deletes the old one; closes both."""
         self._writable()

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int64, UInt8, UInt32, UInt64
 
+from precog.store.open_files import opened_beside
+
 MIN_BYTES = 8
 WINDOW_BYTES = 64
 _WORDS = WINDOW_BYTES // 8
@@ -130,7 +132,7 @@ class Needles:
         """Numbers of those that are somewhere in a file, and how many bytes were read; ``on_bytes`` is told so far."""
         found: list[Int64[np.ndarray, " k"]] = []
         size, tail = 0, b""
-        with path.open("rb") as file:
+        with opened_beside(path) as file:
             while block := file.read(_BLOCK_BYTES):
                 window = tail + block
                 numbers = self.numbers_in(window)

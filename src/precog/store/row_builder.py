@@ -1,6 +1,7 @@
 """Rows of the catalogue ▸ frozen data: every value checked, so that a damaged row is an error and never an answer."""
 
 import json
+from collections.abc import Sequence
 from typing import cast, get_args
 
 import numpy as np
@@ -79,7 +80,7 @@ def document_of(row: Row) -> Document:
         reason_text = None if reason is None else text_of(reason)
         return Document(int_of(number), info, cast(Status, status), reason_text, int_of(num_chunks))
     except (ValueError, RecursionError) as error:
-        raise damaged(f"the row of document {number} ({_shown(source)})", error) from error
+        raise damaged(f"the row of document {number} ({shown(source)})", error) from error
 
 
 def chunk_of(row: Row) -> Chunk:
@@ -100,7 +101,7 @@ def chunk_of(row: Row) -> Chunk:
         where = Location(int_of(segment), int_of(slot))
         return Chunk(int_of(number), int_of(document), name, info, int_of(state), int_of(num_tokens), where, digest)
     except (ValueError, RecursionError) as error:
-        raise damaged(f"chunk {ordinal} of {_shown(source)}", error, _FORGET) from error
+        raise damaged(f"chunk {ordinal} of {shown(source)}", error, _FORGET) from error
 
 
 def keys_of(row: Row, dim: int, hint: str) -> ChunkKeys:
@@ -118,10 +119,10 @@ def keys_of(row: Row, dim: int, hint: str) -> ChunkKeys:
             raise ValueError(f"{count} keys of {len(data)} bytes, {dim} numbers each")
         return ChunkKeys(int_of(number), np.frombuffer(data, "<f4").reshape(count, dim))
     except ValueError as error:
-        raise damaged(f"the keys of chunk {ordinal} of {_shown(source)}", error, hint, are_many=True) from error
+        raise damaged(f"the keys of chunk {ordinal} of {shown(source)}", error, hint, are_many=True) from error
 
 
-def part_of(row: Row, dim: int) -> Part:
+def part_of(row: Row, dim: int, hint: str) -> Part:
     """A part of a chunk, its checksum compared.
 
     Raises:
@@ -141,10 +142,18 @@ def part_of(row: Row, dim: int) -> Part:
         span = (place[1], place[2])
         return Part(int_of(number), int_of(chunk_id), place[0], span, keys, int_of(num_tokens), where, digest)
     except ValueError as error:
-        raise damaged(f"part {ordinal} of chunk {chunk_ordinal} of {_shown(source)}", error, _FORGET) from error
+        raise damaged(f"part {ordinal} of chunk {chunk_ordinal} of {shown(source)}", error, hint) from error
 
 
-def _shown(source: object) -> str:
+def parts_missing(chunk: str, ordinals: Sequence[int], number: int | None, hint: str) -> DamagedCorpusError:
+    """The error of a chunk that has not the parts it was written with; ``number`` of them, where that is known."""
+    found = ", ".join(str(ordinal) for ordinal in ordinals) or "none"
+    given = f"{chunk} has parts {found}" + ("" if number is None else f", and was written with {number}")
+    return DamagedCorpusError("the catalogue is damaged: parts are missing", given=given, hint=hint)
+
+
+def shown(source: object) -> str:
+    """A name as a message shows it."""
     try:
         return text_of(source).encode("utf-8", "backslashreplace").decode()
     except ValueError:

@@ -61,7 +61,7 @@ class ChunkInfo:
         span: first character and the one after the last, in the document's text.
         text: what the model has read, without the context.
         context: headings or a table's header row put before the text, "" if none.
-        details: JSON-able extras of the chunker.
+        details: JSON-able extras: ``parts``, how many parts of it are read on their own, where that was looked for.
     """
 
     ordinal: int
@@ -70,6 +70,12 @@ class ChunkInfo:
     text: str
     context: str = ""
     details: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def num_parts(self) -> int | None:
+        """How many parts it was written with; None where that was not written down."""
+        found = self.details.get("parts")
+        return found if isinstance(found, int) else None
 
 
 @dataclass(frozen=True)

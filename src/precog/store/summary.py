@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precog.store.kind import FolderKind
+from precog.store.open_files import connection_to, opened_beside
 
 _TIMEOUT_SEC = 5.0
 _APPLICATION = slice(68, 72)  # of the header of an SQLite file
@@ -36,7 +37,10 @@ def summary_of(path: Path, kind: FolderKind) -> CatalogueSummary | None:
         if not _may_be_ours(path, kind):
             return None
         uri = f"file:{urllib.parse.quote(os.fsencode(path))}?mode=rw"
-        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SEC)) as connection:
+        with (
+            connection_to(path),
+            contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SEC)) as connection,
+        ):
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master")}
             if not tables:  # creating it was interrupted
@@ -52,6 +56,6 @@ def summary_of(path: Path, kind: FolderKind) -> CatalogueSummary | None:
 
 def _may_be_ours(path: Path, kind: FolderKind) -> bool:
     """Whether the file is empty or says to be a catalogue; SQLite must not so much as open anybody else's."""
-    with path.open("rb") as file:
+    with opened_beside(path) as file:
         head = file.read(_APPLICATION.stop)
     return not head or head[_APPLICATION] == kind.application_id.to_bytes(4, "big")

@@ -4,6 +4,9 @@ import re
 
 from precog.errors import InputError, UsageError
 
+MOST_CHARS = 16_000
+"""Of a question that programs ask: far more than anybody says."""
+
 
 def check_question(question: str) -> None:
     """Refuses a question that asks nothing, or that no encoding can carry.

@@ -15,7 +15,7 @@ from torch import Tensor
 from precog.backbones.card import ModelCard, fingerprint
 from precog.backbones.hosted.precision import full_precision
 from precog.backbones.hosted.runtime import Runtime
-from precog.backbones.protocol import Backbone
+from precog.backbones.protocol import Backbone, RoomyBackbone
 from precog.backbones.reading import reading_ids
 from precog.errors import InputError, ModelError, StateError
 from precog.state import State, StateBatch, StateSpec, foreign
@@ -59,19 +59,20 @@ class HostedBackbone:
         self.device = runtime.device
         self.encoding_dtype = str(runtime.dtype).removeprefix("torch.")
         self.opening: tuple[int, ...] = ()
+        self._start_ids = tuple(start_ids)
+        self._hashed = {**config, "start_ids": list(start_ids)}
         shape = runtime.shape
         self.spec = StateSpec(
             layers=shape.layers,
             reals_per_layer=shape.reals,
             tail_shape=(0, 0),
             decay_groups=0,
-            fingerprint=fingerprint(card, {**config, "start_ids": list(start_ids)}, encode_mode),
+            fingerprint=fingerprint(card, self._hashed, encode_mode),
             layer_reals=shape.layer_reals,
             window=shape.window,
             scaled=shape.scaled,
             averages=shape.averages,
         )
-        self._start_ids = tuple(start_ids)
         if shape.grows:
             self.spec = self._roomy(CHUNK_TOKENS)
         self._empty = self._begin()
@@ -89,9 +90,26 @@ class HostedBackbone:
         """
         if not self.spec.grows or self.spec == self._roomy(chunk_tokens):
             return self
+        return self._with(self._roomy(chunk_tokens), self.encode_mode)
+
+    def with_encode_mode(self, encode_mode: str) -> "HostedBackbone":
+        """The same model, which reads chunks otherwise; itself where it does so already.
+
+        Where states grow they have room for chunks of `CHUNK_TOKENS`, until `with_capacity` says more.
+
+        Raises:
+            ModelError: there is no such mode.
+        """
+        if encode_mode == self.encode_mode:
+            return self
+        spec = replace(self.spec, fingerprint=fingerprint(self.card, self._hashed, encode_mode))
+        made = self._with(spec, encode_mode)
+        return made.with_capacity(CHUNK_TOKENS)
+
+    def _with(self, spec: StateSpec, encode_mode: str) -> "HostedBackbone":
         made = copy.copy(self)
-        made.spec = self._roomy(chunk_tokens)
-        made._empty = made._begin()
+        made.spec, made.encode_mode = spec, encode_mode
+        made._empty = made._state(padded(self._empty.recurrent, spec.reals_per_layer), self._empty.num_tokens)
         return made
 
     def _roomy(self, chunk_tokens: int) -> StateSpec:
@@ -270,4 +288,4 @@ class HostedBackbone:
 
 def fitted(backbone: Backbone, chunk_tokens: int) -> Backbone:
     """A model whose stored states have room for chunks of some tokens: the same one unless its states grow."""
-    return backbone.with_capacity(chunk_tokens) if isinstance(backbone, HostedBackbone) else backbone
+    return backbone.with_capacity(chunk_tokens) if isinstance(backbone, RoomyBackbone) else backbone

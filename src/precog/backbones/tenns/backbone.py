@@ -1,6 +1,8 @@
 """TENNs-LLM as a backbone: which continuation of which state is legal, and the passes that carry it out."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -124,6 +126,19 @@ class TennsBackbone:
     def random(cls, preset: str, tokenizer: Tokenizer, *, seed: int = 0, encode_mode: str = "once") -> "TennsBackbone":
         """An untrained backbone of a preset, the same on every machine."""
         return cls.wrap(build(TennsConfig.preset(preset), seed), tokenizer, name=preset, encode_mode=encode_mode)
+
+    def with_encode_mode(self, encode_mode: str) -> "TennsBackbone":
+        """The same network, which reads chunks otherwise; itself where it does so already.
+
+        Raises:
+            ModelError: there is no such mode.
+        """
+        if encode_mode == self.encode_mode:
+            return self
+        made = copy.copy(self)
+        made.encode_mode = encode_mode
+        made.spec = replace(self.spec, fingerprint=fingerprint(self.card, self.model.config.to_dict(), encode_mode))
+        return made
 
     @property
     def fingerprint(self) -> str:
@@ -253,6 +268,24 @@ class TennsBackbone:
             batch, hidden = self._pass(batch, tokens[:, start : start + MAX_PASS_TOKENS])
         return batch, hidden[:, -1]
 
+    @torch.no_grad()
+    def read_padded(
+        self, batch: StateBatch, tokens: Int64[Tensor, "B T"], lengths: Sequence[int]
+    ) -> tuple[StateBatch, Float[Tensor, "B d"]]:
+        """Read segments of unequal lengths, right-padded with any ids, in one pass that is not cut.
+
+        Raises:
+            BoundaryError, StateError, InputError: as `read`.
+        """
+        tokens = self._known(tokens)
+        self._check(batch, tokens)
+        if len(lengths) != len(tokens) or not all(1 <= length <= tokens.shape[1] for length in lengths):
+            raise InputError("lengths do not fit the tokens", given=list(lengths), expected=f"1 to {tokens.shape[1]}")
+        counts = torch.tensor(list(lengths), device=self.device)
+        result = self.model(tokens, state=batch.recurrent, tail=batch.tail, lengths=counts, dtype=self.dtype)
+        after = self._after(batch, result.state, result.tail, result.decay_time, lengths)
+        return after, result.hidden[torch.arange(len(tokens), device=self.device), counts - 1]
+
     def _read_all(self, batch: StateBatch, tokens: Tensor) -> tuple[StateBatch, Tensor]:
         parts = []
         for start in range(0, tokens.shape[1], MAX_PASS_TOKENS):
@@ -263,7 +296,8 @@ class TennsBackbone:
     def _pass(self, batch: StateBatch, tokens: Tensor) -> tuple[StateBatch, Tensor]:
         self._check(batch, tokens)
         result = self.model(tokens, state=batch.recurrent, tail=batch.tail, dtype=self.dtype)
-        return self._after(batch, result.state, result.tail, result.decay_time, tokens.shape[1]), result.hidden
+        read = [tokens.shape[1]] * len(batch)
+        return self._after(batch, result.state, result.tail, result.decay_time, read), result.hidden
 
     @torch.no_grad()
     def step(self, batch: StateBatch, tokens: Sequence[int]) -> tuple[StateBatch, Float[Tensor, "B d"]]:
@@ -278,7 +312,7 @@ class TennsBackbone:
         if tail is None:
             tail = batch.recurrent.new_zeros(self.spec.layers, len(batch), *self.spec.tail_shape)
         hidden, recurrent, tail, dt = model_step(self.model, ids[:, 0], batch.recurrent, tail, self.dtype)
-        return self._after(batch, recurrent, tail, dt, 1), hidden
+        return self._after(batch, recurrent, tail, dt, [1] * len(batch)), hidden
 
     def gates(self, token_ids: Sequence[int]) -> Gates:
         """What every token of a text, read from nothing in one pass, lets live of each coordinate.
@@ -326,13 +360,13 @@ class TennsBackbone:
         return read_decay(self.model, self.fingerprint)
 
     def _after(
-        self, batch: StateBatch, recurrent: Tensor, tail: Tensor, decay_time: Tensor, num_tokens: int
+        self, batch: StateBatch, recurrent: Tensor, tail: Tensor, decay_time: Tensor, read: Sequence[int]
     ) -> StateBatch:
         return StateBatch(
             recurrent=recurrent,
             tail=tail,
             decay_time=batch.decay_time + decay_time,
-            num_tokens=tuple(count + num_tokens for count in batch.num_tokens),
+            num_tokens=tuple(map(sum, zip(batch.num_tokens, read, strict=True))),
             fingerprint=self.fingerprint,
             encoding_dtype=self.encoding_dtype,
         )

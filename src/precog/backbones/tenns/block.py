@@ -153,14 +153,24 @@ class TennsBlock(nn.Module):
         inputs = v
         v = self._convolve(v, tail, segments)
         e = functional.silu(self.bottleneck(v))
-        scalar = torch.float64 if x.dtype == torch.float64 else torch.float32
-        raw = functional.linear(e, self.dt_weight.to(e.dtype)).to(scalar) + self.dt_bias.to(scalar)
-        if not self.config.selective:
-            raw = self.dt_bias.to(scalar).expand_as(raw)
-        dt = functional.softplus(raw).clamp(DT_MIN, DT_MAX)
+        dt = self.delta(e, torch.float64 if x.dtype == torch.float64 else torch.float32)
         if valid is not None:
             dt = dt * valid[..., None]
         return v, z, inputs, e, dt
+
+    def delta(self, e: Float[Tensor, "*any b"], dtype: torch.dtype) -> Float[Tensor, "*any g"]:
+        """Δ of each group, in FP32 or FP64.
+
+        On a CPU it is computed in FP64, because the last bit of an FP32 product or logarithm there depends on how many
+        rows stand beside this one. Packed matrices round that bit to the next BF16 number, and an answer would depend
+        on who else asks at the same time.
+        """
+        is_cpu = e.device.type == "cpu"
+        product, wide = (torch.float64, torch.float64) if is_cpu else (e.dtype, dtype)
+        raw = functional.linear(e.to(product), self.dt_weight.to(product)).to(wide) + self.dt_bias.to(wide)
+        if not self.config.selective:
+            raw = self.dt_bias.to(wide).expand_as(raw)
+        return functional.softplus(raw).to(dtype).clamp(DT_MIN, DT_MAX)
 
     def recur(
         self, v: Tensor, e: Tensor, dt: Tensor, state: Tensor | None, resets: Tensor | None

@@ -2,7 +2,8 @@
 
 A decoded token reads every weight once, so fewer bytes are fewer milliseconds: an INT4 model of 1.2 B parameters takes
 0.65 GB instead of 4.8 GB. What is not a matrix product (norms, convolution, recurrence, residual stream) stays FP32.
-The kernels are torch's own; a row's result does not depend on the other rows of its batch.
+The kernels are torch's own; a row's result does not depend on the other rows of its batch, but for the rounding of
+scores that are far from the best.
 """
 
 import math
@@ -33,6 +34,7 @@ from precog.errors import ModelError
 _KERNEL_GROUPS = (256, 128, 64, 32)  # what torch's INT4 product knows
 _ROWS, _COLUMNS = 16, 32  # its shapes are multiples of these; others are padded with zeros
 _ALIGNMENT = 64
+_MANY_ROWS, _BLOCK = 8, 2048  # from so many inputs on, the INT8 head is unpacked, so many of its rows at a time
 _BEST = 16  # scores that are not left as BF16 rounds them
 _INNER_TILES = 2  # of the packed layout; the CPU's ignores it
 
@@ -105,6 +107,20 @@ class PackedLinear(nn.Module):
             out = out + self.bias.to(x.dtype)
         return out.reshape(*x.shape[:-1], self.out_features)
 
+    def many(self, x: Float[Tensor, "*any i"]) -> Float[Tensor, "*any o"]:
+        """The same up to rounding, for many inputs at once: to torch's INT8 product each is as dear as the first.
+
+        Unpacked rows are exact in BF16, so that products are rounded once, before the scale instead of after it.
+        """
+        flat = x.reshape(-1, self.in_features).bfloat16()
+        if self.scheme != "int8" or self.bias is not None or len(flat) < _MANY_ROWS:
+            return self.forward(x)
+        flat = functional.pad(flat, (0, -self.in_features % _COLUMNS))
+        starts = range(0, len(self.packed), _BLOCK)
+        blocks = [functional.linear(flat, self.packed[start : start + _BLOCK].bfloat16()) for start in starts]
+        out = (torch.cat(blocks, dim=1).float() * self.scales.float())[:, : self.out_features]
+        return out.to(x.dtype).reshape(*x.shape[:-1], self.out_features)
+
 
 def _aligned(tensor: Tensor) -> Tensor:
     """The tensor where a vector load may begin: a mapped file starts tensors anywhere, and the INT8 kernel crashes."""
@@ -143,8 +159,8 @@ class PackedTenns(TennsModel):
 
         Scores near 16 are 1/8 apart in BF16: rounding alone would decide between first and second choice.
         """
-        assert self.head is not None
-        scores: Tensor = self.head(hidden)
+        assert isinstance(self.head, PackedLinear)
+        scores = self.head.many(hidden)
         best = scores.topk(min(_BEST, scores.shape[-1]), dim=-1).indices
         exact = torch.einsum("...d,...nd->...n", hidden, self.head_rows(best).to(hidden.dtype))
         return scores.scatter(-1, best, exact)

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from precog.backbones.tenns.block import TennsBlock
-from precog.backbones.tenns.config import DT_MAX, DT_MIN
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel
 from precog.ops import diagonal_step, outer_step
 
@@ -54,10 +53,7 @@ def _block_step(block: TennsBlock, x: Tensor, state: Tensor, tail: Tensor) -> tu
     v = (window * block.conv_weight.to(v.dtype).flip(1).T).sum(1) + block.conv_bias.to(v.dtype)
     v = functional.silu(v)
     e = functional.silu(block.bottleneck(v))
-    raw = functional.linear(e, block.dt_weight.to(e.dtype)).to(state.dtype) + block.dt_bias.to(state.dtype)
-    if not config.selective:
-        raw = block.dt_bias.to(state.dtype).expand_as(raw)
-    dt = functional.softplus(raw).clamp(DT_MIN, DT_MAX)
+    dt = block.delta(e, state.dtype)
     mixed, after = (_diagonal if config.mixer == "diagonal" else _outer)(block, v, e, dt, state)
     y = block.mix(mixed) + block.skip.to(v.dtype) * v
     return x + block.project_out(y * functional.silu(z)), after, window[:, 1:], dt

@@ -13,6 +13,7 @@ from precog.config import expanded, resolve
 from precog.errors import UsageError
 from precog.memory.archive import export as export_memory
 from precog.memory.archive import read_archive
+from precog.memory.contents import groups_of
 from precog.memory.place import existing_folder, memory_folder
 from precog.memory.recall import refreshed_or_why
 from precog.store.memory import MemoryStore
@@ -71,10 +72,9 @@ def load(
         note_committed("what the file holds is remembered all the same")
         tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
-        known = sorted(set(done.ids)) if as_json else []
-        routed = {entry.id: entry.info.group for entry in memory.store.deposits(ids=known, only_sound=True)}
+        groups = groups_of(memory.store, done.ids) if as_json else []
     if as_json:
-        print_json({**done.to_json(), "groups": [list(routed.get(number, ())) for number in done.ids]})
+        print_json({**done.to_json(), "groups": groups})
         return 0
     new = len(done.ids) - done.num_duplicates
     out.print(f"[bold]remembered[/] {counted(new, 'deposit')}, {done.num_duplicates} known already")

@@ -15,6 +15,8 @@ from precog.memory.moment import parse_time
 from precog.memory.place import existing_folder
 from precog.memory.recall import Recaller
 from precog.memory.selection import Selection
+from precog.server.outside import forget_responses_of_memory
+from precog.server.settings import resolve_server
 from precog.store.memory import STATES_ANEW
 
 _MOST_NAMED = 10
@@ -70,12 +72,14 @@ def forget(
         speaker=speaker,
         everything=everything,
     )
-    choice = ModelChoice.of(settings)
-    with OpenMemory.open(existing_folder(settings.home, user), choice, encoder=settings.encoder) as memory:
+    choice, server = ModelChoice.of(settings), resolve_server()
+    folder = existing_folder(settings.home, user)
+    with OpenMemory.open(folder, choice, encoder=settings.encoder) as memory:
         chosen = selection.find(memory.store, Recaller(memory.store, memory.encoder))
         with Counting("searching") as bar:
             damaged = selection.damaged(memory.store)
             report = forget_deposits(memory, chosen, damaged=damaged, proof=proof, on_bytes=bar.show)
+    responses = forget_responses_of_memory(server, folder)
     note_committed(f"{counted(len(report.ids), 'deposit')} forgotten all the same")
     for name in report.index_left:
         err.print(f"[red]forgotten, but this index file cannot be removed and may hold its words:[/] {shown(name)}")
@@ -87,7 +91,7 @@ def forget(
     tell(report.damage)
     status = 0 if report.is_complete else 1
     if as_json:
-        print_json(report.to_json())
+        print_json({**report.to_json(), "responses": responses})
         return status
     out.print(f"[bold]forgotten[/] {counted(len(report.ids), 'deposit')}")
     for deposit in chosen[:_MOST_NAMED]:
@@ -100,6 +104,8 @@ def forget(
         out.print(f"dropped {shown(name)}")
     if report.restored:
         out.print(f"holding again, as nothing newer is left: {', '.join(map(str, report.restored))}")
+    if responses:
+        out.print(f"removed {counted(responses, 'stored response')} of a server, which had read this memory")
     if proof:
         out.print(
             f"searched {report.files_searched} files ({human_bytes(report.bytes_searched)}) for "

@@ -31,7 +31,7 @@ def draw(
     as_json: options.Json = False,
 ) -> int:
     """Draw the domains with their sub-clusters, the others, and the groups that emerge; no model is needed."""
-    from precog.memory.panels import panels_of
+    from precog.memory.panels import panels_json, panels_of
 
     if method not in ("tsne", "pca"):
         raise UsageError("there is no such projection", given=method, expected="tsne or pca")
@@ -48,8 +48,7 @@ def draw(
     )
     drawn = {panel.title: len(panel.labels) for panel in panels}
     if as_json:
-        emergent = [f"{panel.title} ▸ {name}" for panel in panels for name in panel.emergent]
-        print_json({"file": str(target), "deposits": drawn, "emergent": emergent, **damage.to_json()})
+        print_json({"file": str(target), **panels_json(panels), **damage.to_json()})
         return 0
     told = f"{counted(sum(drawn.values()), 'deposit')} in {counted(len(drawn), 'domain')}"
     out.print(f"[bold]drawn[/] {told}: {shown(str(target))}")

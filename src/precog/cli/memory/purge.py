@@ -11,6 +11,8 @@ from precog.config import resolve
 from precog.errors import UsageError
 from precog.memory.place import existing_folder
 from precog.memory.purge import purge as purge_memory
+from precog.server.outside import forget_responses_of_memory
+from precog.server.settings import resolve_server
 
 
 def purge(
@@ -19,7 +21,7 @@ def purge(
     as_json: options.Json = False,
 ) -> int:
     """Remove everything of one user: the folder is overwritten and deleted."""
-    folder = existing_folder(resolve({}).home, user)
+    folder, server = existing_folder(resolve({}).home, user), resolve_server()
     if not yes:
         if sys.stdin is None or not sys.stdin.isatty():
             raise UsageError("everything of this user would be removed", given=user, hint="say --yes to do so")
@@ -28,11 +30,13 @@ def purge(
             err.print("nothing was removed")
             return 1
     done = purge_memory(folder)
+    responses = forget_responses_of_memory(server, folder)
     if as_json:
-        told = {"files": done.num_files, "bytes": done.num_bytes, "outside": done.outside}
-        print_json({"purged": True, **told, "kept": done.kept, "leftovers": done.leftovers})
+        print_json({**done.to_json(), "responses": responses})
         return 0
     out.print(f"[bold]removed[/] {counted(done.num_files, 'file')} ({human_bytes(done.num_bytes)})")
+    if responses:
+        out.print(f"removed {counted(responses, 'stored response')} of a server, which had read this memory")
     for name in done.kept:
         out.print(f"[yellow]kept:[/] {shown(name)} is not the memory's")
     if done.num_linked:

@@ -1,7 +1,6 @@
 """``precog memory remember``: words, or a whole transcript, become deposits."""
 
 import datetime
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,8 @@ from precog.cli.progress import Counting
 from precog.cli.streams import bytes_of_input, note_committed
 from precog.config import resolve
 from precog.errors import UsageError
-from precog.memory.chunking import MemoryChunk, chunks_of
+from precog.memory.chunking import chunks_of, told
+from precog.memory.contents import groups_of
 from precog.memory.moment import parse_time
 from precog.memory.place import memory_folder
 from precog.memory.recall import refreshed_or_why
@@ -119,30 +119,22 @@ def remember(
     with OpenMemory.open(folder, choice, encoder=settings.encoder, wanted=wanted, create=True) as memory:
         with Counting("turns") as bar:
             tokenizer, most = memory.backbone.tokenizer, memory.settings.chunk_tokens
-            chunks = _told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
+            chunks = told(chunks_of(said, tokenizer, max_tokens=most), lambda turns: bar.show(turns, total))
             done = deposit(memory, chunks, importance=importance)
         note_committed("what was said is remembered all the same")
         tell_lines(refreshed_or_why(memory.store, memory.settings.encoder_fingerprint))
         tell(memory.damage)
-        told = memory.store.deposits(ids=sorted(set(done.ids if as_json else done.ids[:20])), only_sound=True)
-        routed = {entry.id: entry.info.group for entry in told}
+        shown_ids = done.ids if as_json else tuple(dict.fromkeys(done.ids[:20]))
+        groups = groups_of(memory.store, shown_ids)
     if as_json:
-        print_json({**done.to_json(), "groups": [list(routed.get(number, ())) for number in done.ids]})
+        print_json({**done.to_json(), "groups": groups})
         return 0
     new = len(done.ids) - done.num_duplicates
     out.print(f"[bold]remembered[/] {counted(new, 'deposit')}, {done.num_duplicates} known already")
-    for number, group in routed.items():
-        out.print(f"  {number}  {shown(' ▸ '.join(group))}")
+    for number, group in sorted(zip(shown_ids, groups, strict=True)):
+        if group:  # a damaged one has none
+            out.print(f"  {number}  {shown(' ▸ '.join(group))}")
     if done.expired.deposit_ids:
         expired = counted(len(done.expired.deposit_ids), "deposit")
         out.print(f"[yellow]budget:[/] the states of {expired} expired; texts stay")
     return 0
-
-
-def _told(chunks: Iterator[MemoryChunk], show: Callable[[int], None]) -> Iterator[MemoryChunk]:
-    num_turns = 0
-    for chunk in chunks:
-        yield chunk
-        if chunk.part == chunk.num_parts - 1:
-            num_turns += 1
-            show(num_turns)

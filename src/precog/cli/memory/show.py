@@ -1,6 +1,5 @@
 """``precog memory list``, ``show`` and ``stats``: what a memory holds."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,8 +9,7 @@ from precog.cli.memory.notes import tell
 from precog.cli.output import counted, human_bytes, out, print_json, shown
 from precog.config import resolve
 from precog.errors import InputError
-from precog.memory.damage import damage_of, lost_of
-from precog.memory.made_with import prototypes_of, settings_of
+from precog.memory.contents import listed, stats_of, whole_row
 from precog.memory.place import existing_folder
 from precog.memory.selection import speakers_of
 from precog.store.memory import Deposit, MemoryStore
@@ -32,38 +30,21 @@ def listing(
 ) -> int:
     """List deposits, the newest last; one that something newer holds instead of is marked as superseded."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        # filtered by what the seals cover: a damaged index of speakers or domains would hide some
-        sound = store.deposits(only_sound=True)
-        found = [
-            entry for entry in sound if domain in (None, entry.info.domain) and speaker in (None, entry.info.speaker)
-        ]
-        damage = damage_of(store)
-        names = ""
-        if not found and not damage:
-            _refuse_unknown(store, domain)
-            names = speakers_of(store)
-    tell(damage)
-    shown_ones = found[-limit:]
+        found = listed(store, domain=domain, speaker=speaker, limit=limit)
+        names = "" if found.total or found.damage else speakers_of(store)
+    tell(found.damage)
     if as_json:
-        rows = [row_of(deposit) for deposit in shown_ones]
-        print_json({"deposits": rows, "total": len(found), **damage.to_json()})
+        print_json(found.to_json())
         return 0
-    for deposit in shown_ones:
+    for deposit in found.deposits:
         out.print(line_of(deposit))
-    if not found:
+    if not found.total:
         fitting = "that is remembered fits" if domain is not None or speaker is not None else "is remembered"
         who = f"; speakers: {shown(names)}" if speaker is not None and names else ""
         out.print(f"[dim]nothing {fitting}{who}[/]")
-    if len(found) > len(shown_ones):
-        out.print(f"[dim]the last {len(shown_ones)} of {len(found)}; --limit shows more[/]")
+    if found.has_older:
+        out.print(f"[dim]the last {len(found.deposits)} of {found.total}; --limit shows more[/]")
     return 0
-
-
-def _refuse_unknown(store: MemoryStore, domain: str | None) -> None:
-    """Refuses a domain that the memory does not have."""
-    domains = sorted({*prototypes_of(store).domains, *(group.domain for group in store.subclusters())})
-    if domain is not None and domain not in domains:
-        raise InputError("there is no such domain", given=domain or '""', expected=", ".join(domains))
 
 
 def show(
@@ -73,10 +54,9 @@ def show(
 ) -> int:
     """Show one deposit whole."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        deposit = store.deposit(number)
-        if deposit is None:
-            raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
-        row = {**row_of(deposit), "header": deposit.info.header, "positions": store.states_of(number)}
+        row = whole_row(store, number)
+    if row is None:
+        raise InputError("there is no such deposit", given=number, hint="see `precog memory list`")
     if as_json:
         print_json(row)
         return 0
@@ -113,20 +93,19 @@ def _in_words(value: object) -> str:
 def stats(user: options.User, as_json: options.Json = False) -> int:
     """Say how much a memory holds, and where."""
     with MemoryStore.open(existing_folder(resolve({}).home, user)) as store:
-        store.check_counters()
-        size, groups, settings, lost = store.size(), store.subclusters(), settings_of(store), lost_of(store)
-    tell(lost)
+        found = stats_of(store)
+    tell(found.damage)
     if as_json:
-        subclusters = [asdict(group) for group in groups]
-        print_json({**asdict(size), "subclusters": subclusters, "settings": settings.to_json(), **lost.to_json()})
+        print_json(found.to_json())
         return 0
+    size = found.size
     out.print(
-        f"{counted(size.num_deposits, 'deposit')} in {counted(len(groups), 'sub-cluster')}; "
+        f"{counted(size.num_deposits, 'deposit')} in {counted(len(found.groups), 'sub-cluster')}; "
         f"{counted(size.num_states, 'state')} "
-        f"({human_bytes(size.state_bytes)} of {human_bytes(settings.budget_bytes)}), "
+        f"({human_bytes(size.state_bytes)} of {human_bytes(found.settings.budget_bytes)}), "
         f"{counted(size.num_semantic, 'semantic state')}"
     )
-    for group in sorted(groups, key=lambda group: -group.num_deposits):
+    for group in sorted(found.groups, key=lambda group: -group.num_deposits):
         out.print(f"  {group.num_deposits:>6}  {shown(group.domain)} ▸ {shown(group.subcluster)}")
     return 0
 
@@ -138,21 +117,3 @@ def line_of(deposit: Deposit) -> str:
     old = "" if deposit.superseded_by is None else f"  [yellow]superseded by {deposit.superseded_by}[/]"
     text = " ".join(info.text.split())[:100]
     return f"[bold]{deposit.id}[/]  {shown(when)}  {shown(info.speaker or '')}  {shown(text)}{old}"
-
-
-def row_of(deposit: Deposit) -> dict[str, object]:
-    """A deposit as JSON."""
-    info = deposit.info
-    return {
-        "id": deposit.id,
-        "text": info.text,
-        "time": None if info.time is None else info.time.isoformat(),
-        "speaker": info.speaker,
-        "place": info.place,
-        "domain": info.domain,
-        "subcluster": info.subcluster,
-        "probability": info.probability,
-        "num_tokens": info.num_tokens,
-        "num_states": deposit.num_states,
-        "superseded_by": deposit.superseded_by,
-    }

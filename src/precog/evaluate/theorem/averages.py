@@ -13,12 +13,11 @@ from precog.backbones.gates import decay_of
 from precog.backbones.protocol import Backbone
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.block import TennsBlock
+from precog.engine.conform import furthest
 from precog.evaluate.experiment import Record
-from precog.evaluate.theorem.passage import Passage
-from precog.evaluate.theorem.rollout import furthest, layer_errors
+from precog.evaluate.theorem.passage import QUESTION_TOKENS, Passage
+from precog.evaluate.theorem.rollout import layer_errors
 from precog.state import State, blend, compose
-
-QUESTION_TOKENS = 16
 
 
 def measure_averages(backbone: Backbone, passage: Passage) -> Record:

@@ -11,11 +11,12 @@ from typing import Literal
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import empty_model
+from precog.engine.conform import furthest
 from precog.errors import BoundaryError
 from precog.evaluate.experiment import Record
 from precog.evaluate.theorem.growth import largest
 from precog.evaluate.theorem.passage import Passage
-from precog.evaluate.theorem.rollout import Memory, StateRollout, furthest
+from precog.evaluate.theorem.rollout import Memory, StateRollout
 
 TOKENS = 12
 """Question tokens of which each error is listed."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from precog.backbones.protocol import Backbone
+from precog.engine.conform import furthest
 from precog.evaluate.experiment import Record
 from precog.evaluate.theorem.passage import Passage
 from precog.evaluate.theorem.rollout import (
@@ -16,7 +17,6 @@ from precog.evaluate.theorem.rollout import (
     Memory,
     Rollout,
     StateRollout,
-    furthest,
     layer_errors,
     stored,
     wide_rollout,

@@ -9,6 +9,9 @@ from precog.backbones.protocol import Backbone
 from precog.errors import InputError
 from precog.text.tokenizer import Tokenizer
 
+QUESTION_TOKENS = 16
+"""Of a question, read by experiments that need no more of it."""
+
 
 @dataclass(frozen=True)
 class Passage:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import torch
 
 from precog.backbones.protocol import Backbone
+from precog.engine.conform import furthest
 from precog.evaluate.experiment import Record
-from precog.evaluate.theorem.passage import Passage
-from precog.evaluate.theorem.rollout import Memory, StateRollout, furthest
+from precog.evaluate.theorem.passage import QUESTION_TOKENS, Passage
+from precog.evaluate.theorem.rollout import Memory, StateRollout
 from precog.evaluate.theorem.rotary import Cache, RotaryConfig, RotaryTransformer
 
 SHIFTS = (1, 4, 16, 64, 256)
 CHUNK_TOKENS = 48
-QUESTION_TOKENS = 16
 COUNTS = (0, 1, 1_000, 1_000_000)
 """Tokens that a state is told it has read before the chunk, though it remembers none of them."""
 

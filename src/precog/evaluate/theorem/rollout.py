@@ -136,12 +136,6 @@ def stored(memory: Memory, storage: str, spec: StateSpec) -> Memory:
     return memory_of(codec_named(storage).rounded(state_of(memory, spec), spec))
 
 
-def furthest(found: Tensor, expected: Tensor) -> float:
-    """The largest |found − expected|; infinite where something is no number, so that no maximum loses it."""
-    error = float((found - expected).abs().max())
-    return error if error == error else float("inf")
-
-
 def layer_errors(found: Tensor, expected: Tensor, order: float = float("inf")) -> list[float]:
     """‖Δh‖ / ‖h‖ of each layer [L, S], in the inf-norm or another; ‖Δh‖ of a layer that remembers nothing."""
     size = torch.linalg.vector_norm(expected.double(), order, dim=1)

@@ -11,14 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from precog.backbones.protocol import Backbone
+from precog.engine.conform import furthest
 from precog.evaluate.experiment import Record
-from precog.evaluate.theorem.passage import Passage
-from precog.evaluate.theorem.rollout import furthest
+from precog.evaluate.theorem.passage import QUESTION_TOKENS, Passage
 from precog.state import CODECS, State
 
 HALVINGS = tuple(range(0, 21, 2))
 """A state is moved by 2^−k of the way to another."""
-QUESTION_TOKENS = 16
 ReadElsewhere = Callable[[bytes, int, Sequence[int]], Float[Tensor, "T V"]]
 
 

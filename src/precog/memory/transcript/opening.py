@@ -14,6 +14,8 @@ from precog.text.encoding import RawFacts, detect_encoding
 
 MAX_TEXT_BYTES = 1 << 29
 _SAMPLE_BYTES = 1 << 16
+_MAX_RATIO = 200
+_RATIO_FROM_BYTES = 8 << 20
 _STEP_BYTES = 1 << 10  # which one step of the zstd reader makes 32 MB of at the most
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 
@@ -38,10 +40,15 @@ def unpacked(data: bytes, name: str, what: str = "transcript") -> bytes:
     """The bytes that gzip, xz or zstd have packed, whatever the name says; others as they are.
 
     Raises:
-        InputError: they are damaged or cut short, or more than 512 MB.
+        InputError: they are damaged or cut short, more than 512 MB, or a decompression bomb.
     """
+    limit = min(MAX_TEXT_BYTES, max(_RATIO_FROM_BYTES, _MAX_RATIO * len(data)))
     try:
-        return _bounded(_unpacked(data), name, what)
+        found = _unpacked(data, limit)
+        if found is not data and limit < len(found) <= MAX_TEXT_BYTES:
+            given, expected = f"{name}: {len(data)} bytes", f"text, which packs to no less than 1/{_MAX_RATIO}"
+            raise InputError("it is a decompression bomb", given=given, expected=expected)
+        return _bounded(found, name, what)
     except (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         raise InputError(f"the compressed {what} is damaged", given=name, hint=str(error)) from error
 
@@ -128,19 +135,20 @@ def _bounded(data: bytes, name: str, what: str) -> bytes:
     return data
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpacked(data: bytes, limit: int) -> bytes:
+    """The same, unpacked, but not much more than the limit of it."""
     if data.startswith(_GZIP):
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as gzip_file:
-            return gzip_file.read(MAX_TEXT_BYTES + 1)
+            return gzip_file.read(limit + 1)
     if data.startswith(_XZ):
         with lzma.LZMAFile(io.BytesIO(data)) as xz_file:
-            return xz_file.read(MAX_TEXT_BYTES + 1)
+            return xz_file.read(limit + 1)
     if data.startswith(_ZSTD):
-        return _of_zstd(data)
+        return _of_zstd(data, limit)
     return data
 
 
-def _of_zstd(data: bytes) -> bytes:
+def _of_zstd(data: bytes, limit: int) -> bytes:
     """The bytes of all frames; the library's own reader takes a file cut short for a whole one."""
     unpacked = bytearray()
     frame = zstandard.ZstdDecompressor().decompressobj()
@@ -153,8 +161,8 @@ def _of_zstd(data: bytes) -> bytes:
             if frame.eof:
                 step, begun = frame.unused_data, False
                 frame = zstandard.ZstdDecompressor().decompressobj()
-        if len(unpacked) > MAX_TEXT_BYTES:
-            return bytes(unpacked)
+        if len(unpacked) > limit:
+            return bytes(unpacked[: limit + 1])
     if begun:
         raise EOFError("it ends within a compressed frame")
     return bytes(unpacked)

@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Iterator
+from io import SEEK_END
 from typing import BinaryIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -18,11 +19,13 @@ from precog.errors import DocumentError
 from precog.text.document import Draft
 from precog.text.loaders.table import table
 
-_MAX_PART_BYTES = 256 << 20
-_MAX_TOTAL_BYTES = 1 << 30
+_MAX_XML_BYTES = 64 << 20  # a tree of it takes ten times as much
+_MAX_TOTAL_BYTES = 512 << 20
+_MAX_PARTS = 10_000
 _MAX_RATIO = 200
 _RATIO_FROM_BYTES = 8 << 20
 _READ_BYTES = 1 << 16
+_XML_START = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\x00\s]*<")
 _HEADING_NAME = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop)\s*([1-9])", re.IGNORECASE)
 _OUTLINE_BODY = 9
 _PARAGRAPH, _TABLE, _ROW, _CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
@@ -55,12 +58,13 @@ def docx_document(stream: BinaryIO) -> Iterator[Draft]:
 
 
 def _open(stream: BinaryIO) -> DocxDocument:
+    size_bytes = stream.seek(0, SEEK_END)
     try:
         with ZipFile(stream) as archive:
             parts = archive.infolist()
-            _refuse_bombs(parts)
+            _refuse_bombs(parts, size_bytes)
             for part in parts:
-                if part.filename.lower().endswith((".xml", ".rels")):
+                if _is_xml(archive, part):
                     _refuse_entities(archive, part)
         stream.seek(0)
         return docx.Document(stream)
@@ -77,15 +81,29 @@ def _open(stream: BinaryIO) -> DocxDocument:
         raise DocumentError("it is a damaged DOCX", given=" ".join(str(error).split())[:200]) from error
 
 
-def _refuse_bombs(parts: list[ZipInfo]) -> None:
+def _refuse_bombs(parts: list[ZipInfo], size_bytes: int) -> None:
+    """What the parts say of their sizes is an upper bound: the reader stops there, and finds the sum to be wrong."""
     total_bytes = sum(part.file_size for part in parts)
-    largest = max(parts, key=lambda part: part.file_size, default=None)
-    suspicious = any(
-        part.file_size > _RATIO_FROM_BYTES and part.file_size > _MAX_RATIO * max(1, part.compress_size)
-        for part in parts
-    )
-    if suspicious or total_bytes > _MAX_TOTAL_BYTES or (largest is not None and largest.file_size > _MAX_PART_BYTES):
-        raise DocumentError("it is a decompression bomb", given=f"{total_bytes} bytes unpacked")
+    sizes = [(part.file_size, part.compress_size) for part in parts] + [(total_bytes, size_bytes)]
+    is_bomb = any(size > _RATIO_FROM_BYTES and size > _MAX_RATIO * max(1, packed) for size, packed in sizes)
+    if is_bomb or total_bytes > _MAX_TOTAL_BYTES or len(parts) > _MAX_PARTS:
+        given = f"{total_bytes} bytes unpacked, in {len(parts)} parts"
+        raise DocumentError("it is a decompression bomb", given=given)
+
+
+def _is_xml(archive: ZipFile, part: ZipInfo) -> bool:
+    """Whether a part may be read as XML, which does not depend on its name alone.
+
+    Raises:
+        DocumentError: it is too much of it.
+    """
+    with archive.open(part) as stream:
+        head = stream.read(64)
+    is_xml = part.filename.lower().endswith((".xml", ".rels")) or bool(_XML_START.match(head))
+    if is_xml and part.file_size > _MAX_XML_BYTES:
+        expected = f"at most {_MAX_XML_BYTES >> 20} MB in one part"
+        raise DocumentError("it has too much text for one document", given=part.filename, expected=expected)
+    return is_xml
 
 
 def _refuse_entities(archive: ZipFile, part: ZipInfo) -> None:

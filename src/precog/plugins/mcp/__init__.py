@@ -1,0 +1,1 @@
+"""One user's memory and documents for agents, over the Model Context Protocol."""

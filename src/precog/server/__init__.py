@@ -1,0 +1,1 @@
+"""HTTP API over corpora and memories; the only room that imports a web framework."""
