@@ -140,8 +140,8 @@ def test_gradients_reach_states_through_a_share(model):
     assert recurrent.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("sampled", [False, True])
-def test_answers_of_many_are_those_alone(model, until, sampled):
+@pytest.mark.parametrize(("sampled", "steps_first"), [(False, False), (False, True), (True, False), (True, True)])
+def test_answers_of_many_are_those_alone(model, until, sampled, steps_first):
     def sampling(number):
         return Sampling(temperature=0.8, top_k=20, seed=number) if sampled and number % 2 else None
 
@@ -149,6 +149,7 @@ def test_answers_of_many_are_those_alone(model, until, sampled):
     alone = [list(free(model, q, 24, states[i], sampling(i))) for i, q in enumerate(QUESTIONS)]
     model.prepare().gate.clear()
     with Scheduler(model) as scheduler:
+        scheduler._running._steps_first = steps_first
         works = [
             lambda i=i, q=q: list(free(share(scheduler, f"user {i % 3}"), q, 24, states[i], sampling(i)))
             for i, q in enumerate(QUESTIONS)

@@ -46,13 +46,13 @@ class ServeSettings:
         streams: answers at once; 1 is what the others are compared with.
         tokens: of each answer, unless the model ends it.
         repeats: rounds that count.
-        warm_up: rounds that do not.
+        warm_up: rounds that do not; a GPU records a pass when it meets its kind for the third time.
     """
 
     streams: tuple[int, ...] = (1, 4, 16, 64)
     tokens: int = 64
     repeats: int = 3
-    warm_up: int = 1
+    warm_up: int = 3
 
     def __post_init__(self) -> None:
         sizes = {"--streams": min(self.streams, default=0), "--tokens": self.tokens, "repeats": self.repeats}

@@ -26,6 +26,8 @@ class Running:
         self._batch: StateBatch | None = None  # has read all tokens but those that are chosen next
         self._hidden: Tensor | None = None
         self._new: list[tuple[StateBatch, Tensor]] = []
+        # a device works while tokens are handed over; a CPU would keep them back for a step, ended answers included
+        self._steps_first = backbone.device.type != "cpu"
 
     def __bool__(self) -> bool:
         return bool(self.streams)
@@ -59,9 +61,12 @@ class Running:
         self._settle()
         if self._hidden is None or self._batch is None:
             return
+        chosen = self._choose(self._hidden)
+        if self._steps_first:
+            self._batch, self._hidden = self._backbone.step(self._batch, [token_id for token_id, _ in chosen])
         kept: list[int] = []
         token_ids: list[int] = []
-        for row, (token_id, log_probability) in enumerate(self._choose(self._hidden)):
+        for row, (token_id, log_probability) in enumerate(chosen):
             stream = self.streams[row]
             try:
                 goes_on = stream.take(token_id, log_probability)
@@ -73,7 +78,7 @@ class Running:
                 token_ids.append(token_id)
         if len(kept) < len(self.streams):
             self._keep(kept)
-        if self._batch is not None:
+        if self._batch is not None and not self._steps_first:
             self._batch, self._hidden = self._backbone.step(self._batch, token_ids)
 
     def _settle(self) -> None:

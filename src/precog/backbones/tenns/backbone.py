@@ -18,6 +18,7 @@ from precog.backbones.tenns.config import TennsConfig
 from precog.backbones.tenns.gates import read_decay, read_gates
 from precog.backbones.tenns.model import BOUNDARY_ID, TennsModel, build
 from precog.backbones.tenns.packed import is_packed, load_packed
+from precog.backbones.tenns.recorded import RecordedPasses
 from precog.backbones.tenns.step import model_step
 from precog.errors import BoundaryError, InputError, ModelError, StateError
 from precog.state import Decay, State, StateBatch, StateSpec, foreign
@@ -71,6 +72,7 @@ class TennsBackbone:
         self.tokenizer = tokenizer
         self.encode_mode = encode_mode
         self.dtype = dtype
+        self._recorded = RecordedPasses(self.model, dtype) if self.device.type == "cuda" else None
         # packed matrices take BF16, whatever the rest computes in
         self.encoding_dtype = "bfloat16" if is_packed(model) else str(dtype).removeprefix("torch.")
         config = model.config
@@ -264,6 +266,9 @@ class TennsBackbone:
             InputError: no token, or an id that does not exist.
         """
         tokens = self._known(tokens)
+        short = self._short_pass(batch, tokens, [tokens.shape[1]] * len(tokens))
+        if short is not None:
+            return short
         for start in range(0, tokens.shape[1], MAX_PASS_TOKENS):
             batch, hidden = self._pass(batch, tokens[:, start : start + MAX_PASS_TOKENS])
         return batch, hidden[:, -1]
@@ -281,10 +286,26 @@ class TennsBackbone:
         self._check(batch, tokens)
         if len(lengths) != len(tokens) or not all(1 <= length <= tokens.shape[1] for length in lengths):
             raise InputError("lengths do not fit the tokens", given=list(lengths), expected=f"1 to {tokens.shape[1]}")
+        short = self._short_pass(batch, tokens, lengths)
+        if short is not None:
+            return short
         counts = torch.tensor(list(lengths), device=self.device)
         result = self.model(tokens, state=batch.recurrent, tail=batch.tail, lengths=counts, dtype=self.dtype)
         after = self._after(batch, result.state, result.tail, result.decay_time, lengths)
         return after, result.hidden[torch.arange(len(tokens), device=self.device), counts - 1]
+
+    def _short_pass(
+        self, batch: StateBatch, tokens: Tensor, lengths: Sequence[int]
+    ) -> tuple[StateBatch, Tensor] | None:
+        """A pass that is recorded; None where there is none for it."""
+        if self._recorded is None:
+            return None
+        self._check(batch, tokens)
+        found = self._recorded.read(tokens, lengths, batch.recurrent, batch.tail)
+        if found is None:
+            return None
+        hidden, recurrent, tail, time = found
+        return self._after(batch, recurrent, tail, time, lengths), hidden
 
     def _read_all(self, batch: StateBatch, tokens: Tensor) -> tuple[StateBatch, Tensor]:
         parts = []
@@ -311,7 +332,9 @@ class TennsBackbone:
         tail = batch.tail
         if tail is None:
             tail = batch.recurrent.new_zeros(self.spec.layers, len(batch), *self.spec.tail_shape)
-        hidden, recurrent, tail, dt = model_step(self.model, ids[:, 0], batch.recurrent, tail, self.dtype)
+        given = ids[:, 0], batch.recurrent, tail
+        found = None if self._recorded is None else self._recorded.step(*given)
+        hidden, recurrent, tail, dt = model_step(self.model, *given, self.dtype) if found is None else found
         return self._after(batch, recurrent, tail, dt, [1] * len(batch)), hidden
 
     def gates(self, token_ids: Sequence[int]) -> Gates:
