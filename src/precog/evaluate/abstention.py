@@ -2,6 +2,8 @@
 
 ``own`` is the question's paragraph; ``best`` the one that hybrid search finds best of the others, as a retrieval that
 fails would bring it; ``random`` any other. Where a title has one paragraph only, the others are those of the file.
+States are focused, the right one's and the wrong ones', each on the part of its own paragraph that the question is
+about, where the reader keeps parts: that is what users of a studied corpus are answered from.
 
 Two things are asked of one number: whether the answer stands in the paragraph (``passage``: own against wrong), and
 whether the answer that is given is right (``answer``: F1 of at least 50 with one that people gave; ``exact`` besides).
@@ -26,6 +28,7 @@ from precog.evaluate.calibrating import fit_calibration
 from precog.evaluate.experiment import Record
 from precog.evaluate.metrics import exact_match, f1
 from precog.evaluate.paragraphs import Paragraphs
+from precog.evaluate.parts import about_parts
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.reliability import auroc, reliability
 from precog.evaluate.retrieving import encoder_of
@@ -65,7 +68,7 @@ class Abstention:
     Args:
         questions: that are asked.
         everything: the whole file; its paragraphs are the wrong ones.
-        reader: model, codec and grounded decoding.
+        reader: model, codec, grounded decoding, and the parts that states are focused on.
         chosen: what is measured.
         calibration: coefficients instead of the model's own.
         encoder: of sentences, or where it is; the default one when None.
@@ -102,6 +105,8 @@ class Abstention:
             "ids_sha256": ids_sha256(questions),
             "encoder": self._encoder.fingerprint,
             **about(reader.backbone, reader.codec, reader.settings),
+            **reader.states.about(),
+            **about_parts(reader.parts),
         }
 
     def __len__(self) -> int:
@@ -112,7 +117,8 @@ class Abstention:
 
         Returns:
             ``id``, ``question``, ``answers``; ``said``: paragraph ▸ text, em, f1, ``evidence`` by name, ``raw`` (the
-            confidence of a model without coefficients).
+            confidence of a model without coefficients), and where the reader keeps parts ``focused``, whether the state
+            was: a paragraph of a single part has none.
         """
         question = self._questions[number]
         given = {OWN: question.context} | {kind: self._wrong(question, kind) for kind in self._chosen.wrong}
@@ -144,8 +150,8 @@ class Abstention:
     def _answer(self, question: Question, paragraph: str) -> dict[str, object]:
         reader = self._reader
         ids, source = question_segment(reader.backbone, question.question), reader.source(paragraph)
-        state = reader.state(paragraph)
-        found = answer_inject(reader.backbone, state, ids, sources=[source], settings=reader.settings).grounded
+        chosen = reader.focused(question.question, paragraph)
+        found = answer_inject(reader.backbone, chosen.state, ids, sources=[source], settings=reader.settings).grounded
         assert found is not None
         text = reader.span_text(found.best, paragraph, source)
         return {
@@ -154,6 +160,7 @@ class Abstention:
             "f1": f1(text, question.answers),
             "evidence": Evidence.of(found).values(),
             "raw": found.confidence,
+            **({} if reader.parts is None else {"focused": chosen.part is not None}),
         }
 
     def report(self, records: Sequence[Record]) -> dict[str, object]:
@@ -202,6 +209,8 @@ class Abstention:
 def fitted_to(records: Sequence[Record], settings: Mapping[str, object]) -> Calibration:
     """The calibration to the answers of an experiment: that the answer stands in the paragraph that was asked.
 
+    Where states are focused, it is one to answers from those that were.
+
     Raises:
         InputError: too few questions.
     """
@@ -209,11 +218,13 @@ def fitted_to(records: Sequence[Record], settings: Mapping[str, object]) -> Cali
         (row, kind == OWN, number)
         for number, record in enumerate(records)
         for kind, row in cast(Mapping[str, Mapping[str, Any]], record["said"]).items()
+        if row.get("focused", True)
     ]
     about_data: dict[str, Json] = {
-        "questions": len(records),
+        "questions": len({number for _, _, number in answers}),
         "ids_sha256": str(settings["ids_sha256"]),
         "asked": "whether the answer stands in the passage",
+        **({"quality": str(settings["quality"])} if "quality" in settings else {}),
     }
     return fit_calibration(
         [row["evidence"] for row, _, _ in answers],
