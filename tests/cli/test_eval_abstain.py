@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,33 @@ def test_answers_from_focused_states_are_measured_and_fitted_to(run: Run, model:
     assert "0 right, 0 wrong" in ended.err  # nothing to focus on
 
 
+def test_coefficients_of_focused_answers_are_kept_beside_the_others(run: Run, model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(model, tmp_path / "own")
+    data = _questions(tmp_path / "squad.jsonl", 44, " It burned down in the winter of a cold year.")
+    fit = ["eval", "abstain", "--fit", data, "--model", folder, "--keep"]
+    before = (folder / "precog.json").read_bytes()
+    ended = run(*fit, "--quality", "study")
+    assert ended.status == 1
+    assert "no confidence for states that are read once" in ended.err
+    assert (folder / "precog.json").read_bytes() == before
+    plain = run(*fit, "--json")
+    assert plain.status == 0, plain.err
+    assert read_card(folder)[0].confidence == plain.json["coefficients"]
+    measuring = ("--quality", "study", "--data", data, "--limit", 4, "--json")
+    study = run(*fit, *measuring)
+    assert study.status == 0, study.err
+    assert read_card(folder)[0].confidence == {**plain.json["coefficients"], "focused": study.json["coefficients"]}
+    assert study.json["coefficients"]["fitted"]["quality"] == "study"
+    opened = run("eval", "abstain", "--model", folder, *measuring)
+    assert opened.status == 0, opened.err
+    for key in ("passage", "threshold", "withheld", "coefficients"):
+        assert opened.json[key] == study.json[key]
+    with_text = ("--corpus", tmp_path / "c")
+    assert run("index", data, *with_text, "--model", folder, "--quality", "study").status == 0
+    said = run("ask", "Who built house 3?", *with_text)
+    assert said.status == 0, said.err
+
+
 def test_given_coefficients_decide(run: Run, model: Path, tmp_path: Path) -> None:
     data, file = _questions(tmp_path / "squad.jsonl", 24), tmp_path / "c.json"
     file.write_text(json.dumps({"bias": -3.0, "weights": {}, "threshold": 0.5, "fitted": {}}))
@@ -93,7 +121,7 @@ def test_too_few_answers_are_not_fitted_to_and_nothing_is_written(run: Run, mode
         ([], "nothing to do"),
         (["--data", "x", "--keep"], "need something fitted"),
         (["--fit", "x", "--coefficients", "y"], "coefficients are fitted or given"),
-        (["--fit", "x", "--keep", "--quality", "twice"], "--keep --quality twice"),
+        (["--fit", "x", "--keep", "--quality", "twice"], "read twice; given: --keep"),
         (["--data", "x", "--study-steps", 3], "--study-steps needs --quality study"),
     ],
 )

@@ -1,6 +1,7 @@
 """When to say nothing: the pairs that are asked, the figures of a confidence, and coefficients fitted to answers."""
 
 import json
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -150,6 +151,23 @@ def test_right_and_wrong_paragraphs_are_answered_from_focused_states(focused_on)
     assert {
         key: value for key, value in experiment.settings.items() if key not in ("quality", "parts")
     } == plain.settings
+
+
+def test_focused_answers_are_judged_by_their_own_coefficients(brief_backbone, focused_on, words):
+    experiment, reader = focused_on()
+    records = measured(experiment)
+    assert [record["said"]["own"]["focused"] for record in records] == [True, True, False]
+    reader.backbone = copy(brief_backbone)
+    none = {"weights": {}, "fitted": {}}
+    sets = {**none, "bias": 3.0, "threshold": 0.9, "focused": {**none, "bias": -3.0, "threshold": 0.1}}
+    reader.backbone.card = replace(brief_backbone.card, confidence=sets)
+    own = Abstention(OF_SEVERAL, OF_SEVERAL, reader, AbstentionSettings(("best",)), None, words)
+    told = own.report(records)
+    assert (told["threshold"], told["coefficients"]) == (0.1, sets["focused"])
+    assert told["withheld"]["own"] == pytest.approx(2 / 3)  # those that are focused
+    given = Abstention(OF_SEVERAL, OF_SEVERAL, reader, AbstentionSettings(("best",)), Calibration(3.0, {}, 0.96), words)
+    told = given.report(records)
+    assert (told["threshold"], told["withheld"]["own"]) == (0.96, pytest.approx(2 / 3))  # the other keeps its own
 
 
 def test_a_fit_to_focused_answers_is_of_those_alone():

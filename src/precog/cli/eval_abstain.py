@@ -9,7 +9,7 @@ from rich.table import Table
 
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import find_model, load_backbone
-from precog.backbones.tenns.kept import keep_confidence
+from precog.backbones.tenns.kept import card_to_keep_on, keep_confidence
 from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
 from precog.cli.progress import Counting
@@ -25,7 +25,7 @@ from precog.evaluate.parts import parts_for
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.retrieving import encoder_of
 from precog.evaluate.squad_data import Question, read_questions, sample_questions
-from precog.refine.choice import FAST
+from precog.refine.choice import STUDY, TWICE
 from precog.refine.tally import StudyTally
 from precog.state import codec_named
 from precog.train.data.squad import held_out_titles
@@ -57,7 +57,12 @@ def abstain(
         typer.Option("--out", metavar="FILE", help="Write the fitted coefficients there.", show_default=False),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Write the fitted coefficients into the model's precog.json.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Write the fitted coefficients into the model's precog.json; with --quality study beside those of "
+            "other answers.",
+        ),
     ] = False,
     limit: options.Limit = None,
     seed: options.Seed = 0,
@@ -83,9 +88,9 @@ def abstain(
         raise UsageError("--held-out, --out and --keep need something fitted", expected="--fit FILE")
     if fit is not None and coefficients is not None:
         raise UsageError("coefficients are fitted or given", given="--fit and --coefficients", expected="one of them")
-    if keep and how.name != FAST:
-        given = f"--keep --quality {how.name}"
-        raise UsageError("a model's card keeps coefficients for states that are read once", given=given)
+    if keep and how.name == TWICE:
+        expected = "--quality fast or study"
+        raise UsageError("no card keeps coefficients for states that are read twice", given="--keep", expected=expected)
     chosen = AbstentionSettings(codec=codec, seed=seed)
     if target is not None:
         target = output_target(expanded(target), "file of coefficients")
@@ -93,6 +98,8 @@ def abstain(
     calibration = None if coefficients is None else _read(coefficients)
     asked = None if data is None else read_questions(data)
     fitted_on = None if fit is None else _fitted_on(fit, held_out)
+    if keep:
+        card_to_keep_on(find_model(settings.model), focused=how.name == STUDY)  # refused before anything is asked
     backbone = load_backbone(
         settings.model, encode_mode=how.encode_mode, device=settings.device, threads=settings.threads
     )
@@ -105,7 +112,7 @@ def abstain(
             with output_file(target, "file of coefficients", mode=0o644) as file:
                 file.write((json.dumps(calibration.to_json(), indent=1) + "\n").encode())
         if keep:
-            keep_confidence(find_model(settings.model), calibration.to_json())
+            keep_confidence(find_model(settings.model), calibration.to_json(), focused=how.name == STUDY)
     report: dict[str, object] = {}
     if asked is not None:
         questions = sample_questions(asked, limit, seed)

@@ -367,19 +367,21 @@ class Asker:
         on_text: OnText | None,
     ) -> CorpusAnswer:
         grounded = answer.grounded
-        confidence = self.confidence.of(answer)
+        sure = self.confidence.judging(answer, mixture.focused)
+        confidence, least = sure.of(answer), _least(sure, options)
         done = CorpusAnswer(
             NOT_FOUND,
             self.backbone.card.name,
             answer.mode,
             mixture=mixture,
             confidence=confidence,
+            threshold=None if confidence is None else least,
             tokens_processed=answer.tokens_processed,
             mask_bytes=0 if grounded is None else grounded.mask_bytes,
             mask_sec=0.0 if grounded is None else grounded.mask_sec,
             timings=decoding_times(answer, timings),
         )
-        if not options.always_answer and self.confidence.withholds(confidence, options.min_confidence):
+        if not options.always_answer and sure.withholds(confidence, least):
             if on_text is not None:
                 on_text(NOT_FOUND)
             cites_nothing = replace(mixture, weights=())
@@ -418,7 +420,13 @@ class Asker:
             hint = "precog index PATH… --corpus DIR"
             raise CorpusError("there is nothing in this corpus yet", given=self.searcher.store.path, hint=hint)
         return CorpusAnswer(
-            NOT_FOUND, self.backbone.card.name, "inject", confidence=0.0, abstained=True, timings=timings
+            NOT_FOUND,
+            self.backbone.card.name,
+            "inject",
+            confidence=0.0,
+            threshold=_least(self.confidence, options),
+            abstained=True,
+            timings=timings,
         )
 
     def _settings(self, options: AskOptions) -> GroundedSettings | FreeSettings:
@@ -428,6 +436,11 @@ class Asker:
         if options.max_tokens is None:
             return self._grounded
         return replace(self._grounded, max_span_tokens=options.max_tokens)
+
+
+def _least(sure: Confidence, options: AskOptions) -> float:
+    """The confidence below which there is no answer."""
+    return sure.threshold if options.min_confidence is None else options.min_confidence
 
 
 def _sources(texts: list[Text], options: AskOptions) -> list[Source]:

@@ -11,7 +11,7 @@ whether the answer that is given is right (``answer``: F1 of at least 50 with on
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -70,7 +70,8 @@ class Abstention:
         everything: the whole file; its paragraphs are the wrong ones.
         reader: model, codec, grounded decoding, and the parts that states are focused on.
         chosen: what is measured.
-        calibration: coefficients instead of the model's own.
+        calibration: coefficients instead of the model's own; where the reader keeps parts, instead of those of focused
+            answers.
         encoder: of sentences, or where it is; the default one when None.
 
     Raises:
@@ -93,8 +94,11 @@ class Abstention:
             raise UsageError("a free answer has no confidence", expected="grounded decoding")
         self._chosen = chosen or AbstentionSettings()
         self._questions, self._reader, self._encoder = questions, reader, encoder_of(encoder)
-        own = Confidence.of_model(reader.backbone.card)
-        self._confidence = own if calibration is None else Confidence(calibration, calibration.threshold)
+        self._confidence = Confidence.of_model(reader.backbone.card)
+        if calibration is not None and reader.parts is None:
+            self._confidence = Confidence(calibration, calibration.threshold)
+        elif calibration is not None:
+            self._confidence = replace(self._confidence, focused=calibration)
         self._everything = list({question.context: question for question in everything}.values())
         if len(self._everything) < 2:
             raise InputError("wrong paragraphs are needed", given="1 paragraph", expected="at least 2")
@@ -160,7 +164,7 @@ class Abstention:
             "f1": f1(text, question.answers),
             "evidence": Evidence.of(found).values(),
             "raw": found.confidence,
-            **({} if reader.parts is None else {"focused": chosen.part is not None}),
+            **({} if reader.parts is None else {"focused": chosen.is_focused}),
         }
 
     def report(self, records: Sequence[Record]) -> dict[str, object]:
@@ -169,13 +173,19 @@ class Abstention:
         Returns:
             ``passage`` ▸ ``own_and_best`` …; ``answer`` and ``exact`` ▸ ``own``, ``own_and_best`` …: each as
             `Reliability`, with ``raw_auroc`` of a model without coefficients; ``threshold`` and what it does:
-            ``withheld``, ``right_of_given``; ``coefficients``, None where there are none; ``settings``.
+            ``withheld``, ``right_of_given``; ``coefficients``, None where there are none; ``settings``. Where the
+            reader keeps parts, threshold and coefficients are those of focused answers; a paragraph of a single part is
+            judged by the others, as it is where users ask.
         """
         said = [cast(Mapping[str, Mapping[str, Any]], record["said"]) for record in records]
         seed = self._chosen.seed
-        calibration, threshold = self._confidence.calibration, self._confidence.threshold
+        main = self._confidence.where(self._reader.parts is not None)
+
+        def judging(answer: Mapping[str, Any]) -> Confidence:
+            return self._confidence.where(answer.get("focused", False))
 
         def number(answer: Mapping[str, Any]) -> float:
+            calibration = judging(answer).calibration
             return float(answer["raw"]) if calibration is None else calibration.probability(answer["evidence"])
 
         def summed(kinds: Sequence[str], is_right: np.ndarray) -> dict[str, object]:
@@ -188,20 +198,23 @@ class Abstention:
 
         mixed = {f"{OWN}_and_{kind}": (OWN, kind) for kind in self._chosen.wrong}
         all_kinds = (OWN, *self._chosen.wrong)
-        given = {kind: [row[kind] for row in said if number(row[kind]) >= threshold] for kind in all_kinds}
+        given = {
+            kind: [row[kind] for row in said if not judging(row[kind]).withholds(number(row[kind]))]
+            for kind in all_kinds
+        }
         return {
             "passage": {name: summed(kinds, np.tile([True, False], (len(said), 1))) for name, kinds in mixed.items()},
             "answer": {
                 name: summed(kinds, right(kinds, "f1", RIGHT_F1)) for name, kinds in {OWN: (OWN,), **mixed}.items()
             },
             "exact": {name: summed(kinds, right(kinds, "em", 100.0)) for name, kinds in {OWN: (OWN,), **mixed}.items()},
-            "threshold": threshold,
+            "threshold": main.threshold,
             "withheld": {kind: 1 - len(given[kind]) / len(said) for kind in all_kinds},
             "right_of_given": {
                 kind: float(np.mean([answer["f1"] >= RIGHT_F1 for answer in given[kind]])) if given[kind] else None
                 for kind in all_kinds
             },
-            "coefficients": None if calibration is None else calibration.to_json(),
+            "coefficients": None if main.calibration is None else main.calibration.to_json(),
             "settings": self.settings,
         }
 

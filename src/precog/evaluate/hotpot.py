@@ -214,8 +214,7 @@ class Hotpot:
 def _started_from(members: Sequence[Member], found: Sequence[Focused]) -> list[Member]:
     """Members with their focused states."""
     return [
-        replace(member, state=one.state, refined=member.refined or one.state is not member.state)
-        for member, one in zip(members, found, strict=True)
+        replace(member, state=one.state, focused=one.is_focused) for member, one in zip(members, found, strict=True)
     ]
 
 

@@ -65,6 +65,11 @@ class Focused:
     tokens_read: int = 0
     seconds: float = 0.0
 
+    @property
+    def is_focused(self) -> bool:
+        """Whether the state is more than the passage's own."""
+        return self.part is not None
+
 
 class Parts:
     """The parts of passages, with their keys and stored states.

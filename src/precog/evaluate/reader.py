@@ -166,7 +166,8 @@ class ParagraphReader:
         if len(found) > 1:
             states = [one.state for one in found]
             state = compose(states, scores, self.backbone.spec, temperature=temperature).state
-        return self.answer_from(state, question, paragraphs, sources).after(*found)
+        focused = [one.is_focused for one in found]
+        return self.answer_from(state, question, paragraphs, sources, focused).after(*found)
 
     def inject_part(self, question: str, paragraph: str) -> Said:
         """Answer from the state of the chosen part alone; the paragraph's own where it has no parts."""
@@ -176,16 +177,29 @@ class ParagraphReader:
     def inject_other(self, question: str, paragraph: str, other: str) -> Said:
         """Answer from the state of another paragraph, under the mask of the right one."""
         found = self.focused(question, other)
-        return self.answer_from(found.state, question, [paragraph]).after(found)
+        return self.answer_from(found.state, question, [paragraph], None, [found.is_focused]).after(found)
 
     def answer_from(
-        self, state: State, question: str, paragraphs: Sequence[str], sources: Sequence[Source] | None = None
+        self,
+        state: State,
+        question: str,
+        paragraphs: Sequence[str],
+        sources: Sequence[Source] | None = None,
+        focused: Sequence[bool] = (),
     ) -> Said:
-        """Answer from any state, under the mask of paragraphs; ``sources`` as for `inject`."""
+        """Answer from any state, under the mask of paragraphs.
+
+        Args:
+            state: to answer from.
+            question: that is asked.
+            paragraphs: that a grounded answer is a span of.
+            sources: as for `inject`.
+            focused: of each paragraph, whether what it has given to the state was focused, as its confidence needs it.
+        """
         ids = question_segment(self.backbone, question)
         given = [self.source(paragraph) for paragraph in paragraphs] if sources is None else sources
         answer = answer_inject(self.backbone, state, ids, sources=given, settings=self.settings)
-        return self._said(answer, paragraphs, given)
+        return self._said(answer, paragraphs, given, focused)
 
     def in_context(self, question: str, paragraph: str, source: Source | None = None) -> Said:
         """Answer by reading the paragraph and the question in one pass; ``source`` as for `inject`."""
@@ -225,13 +239,15 @@ class ParagraphReader:
             answer_none(self.backbone, question_segment(self.backbone, question), settings=settings), [], []
         )
 
-    def _said(self, answer: Answer, paragraphs: Sequence[str], sources: Sequence[Source]) -> Said:
+    def _said(
+        self, answer: Answer, paragraphs: Sequence[str], sources: Sequence[Source], focused: Sequence[bool] = ()
+    ) -> Said:
         found = answer.grounded
         if found is None:
             text = self.backbone.tokenizer.decode(list(answer.token_ids)).strip()
         else:
             text = self.span_text(found.best, paragraphs[found.best.member], sources[found.best.member])
-        confidence = self._confidence.of(answer)
+        confidence = self._confidence.judging(answer, focused).of(answer)
         said = float("nan") if confidence is None else confidence
         return Said(text, said, answer.tokens_processed, answer.total_sec, answer.first_token_sec)
 
