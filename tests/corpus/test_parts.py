@@ -114,7 +114,8 @@ def test_the_part_that_the_question_is_about_is_nearest(corpus: Path, backbone: 
             ("Who was it built by?", "Ada"),
         ):
             for key in (WordEncoder().encode_query(question), None):
-                [(part, near), *others] = nearest_parts(store, chunk, question, key, "mix", backbone)
+                asked = question_segment(backbone, question)
+                [(part, near), *others] = nearest_parts(store, chunk, question, asked, key, "mix", backbone)
                 assert all(other < near for _, other in others)
                 assert said in chunk.info.text[slice(*part.span)]
 

@@ -129,16 +129,15 @@ class ParagraphReader:
         self.encode([paragraph])
         return self._offline_sec[paragraph]
 
-    def focused(self, question: str, paragraph: str, *, alone: bool = False) -> Focused:
+    def focused(self, question: str, paragraph: str) -> Focused:
         """A paragraph's stored state, focused on the part that a question is about; as it is where no parts are kept.
 
         Args:
             question: that is asked.
             paragraph: whose state it is.
-            alone: that part's own state instead.
         """
         state = self.state(paragraph)
-        return Focused(state) if self.parts is None else self.parts.focused(state, question, paragraph, alone=alone)
+        return Focused(state) if self.parts is None else self.parts.focused(state, question, paragraph)
 
     def source(self, paragraph: str) -> Source:
         """What an answer from a paragraph may be a span of: all its tokens."""
@@ -151,6 +150,7 @@ class ParagraphReader:
         scores: Sequence[float],
         temperature: float,
         sources: Sequence[Source] | None = None,
+        found: Sequence[Focused] | None = None,
     ) -> Said:
         """Answer from the states of paragraphs, composed by the paper's softmax mean when there are several.
 
@@ -160,8 +160,10 @@ class ParagraphReader:
             scores: of the paragraphs.
             temperature: of the softmax over them.
             sources: what a grounded answer may be a span of: the last tokens of each paragraph; None for all of them.
+            found: what `focused` says of each paragraph; None where nobody has asked it yet.
         """
-        found = [self.focused(question, paragraph) for paragraph in paragraphs]
+        if found is None:
+            found = [self.focused(question, paragraph) for paragraph in paragraphs]
         state = found[0].state
         if len(found) > 1:
             states = [one.state for one in found]
@@ -169,14 +171,19 @@ class ParagraphReader:
         focused = [one.is_focused for one in found]
         return self.answer_from(state, question, paragraphs, sources, focused).after(*found)
 
-    def inject_part(self, question: str, paragraph: str) -> Said:
-        """Answer from the state of the chosen part alone; the paragraph's own where it has no parts."""
-        found = self.focused(question, paragraph, alone=True)
-        return self.answer_from(found.state, question, [paragraph]).after(found)
+    def inject_part(self, question: str, paragraph: str, found: Focused) -> Said:
+        """Answer from the state of the chosen part alone; the paragraph's own where it has no parts.
 
-    def inject_other(self, question: str, paragraph: str, other: str) -> Said:
-        """Answer from the state of another paragraph, under the mask of the right one."""
-        found = self.focused(question, other)
+        Args:
+            question: that is asked.
+            paragraph: that the part is of.
+            found: what `focused` says of it.
+        """
+        state = found.state if found.part is None or self.parts is None else self.parts.state(found.part)
+        return self.answer_from(state, question, [paragraph]).after(found)
+
+    def inject_other(self, question: str, paragraph: str, found: Focused) -> Said:
+        """Answer from the state of another paragraph, of which `focused` says ``found``, under the right one's mask."""
         return self.answer_from(found.state, question, [paragraph], None, [found.is_focused]).after(found)
 
     def answer_from(
@@ -209,9 +216,8 @@ class ParagraphReader:
         """The same, the paragraph read once though its states have read it twice."""
         return self._read(self._once, question, paragraph, None)
 
-    def in_context_part(self, question: str, paragraph: str) -> Said:
-        """The same, the chosen part read once more behind the paragraph, in one segment with it."""
-        found = self.focused(question, paragraph)
+    def in_context_part(self, question: str, paragraph: str, found: Focused) -> Said:
+        """The same, the part that ``found`` is focused on read once more behind the paragraph, in one segment."""
         more = () if found.part is None else found.part.token_ids
         return self._read(self.backbone, question, paragraph, None, more).after(found)
 

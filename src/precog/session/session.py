@@ -393,7 +393,7 @@ class Session:
         parts = []
         if self._searcher.settings.is_studied:
             rule = self.options.composing.rule
-            parts = nearest_parts(store, entry.corpus.chunk, utterance, key, rule, self.backbone)
+            parts = nearest_parts(store, entry.corpus.chunk, utterance, question_ids, key, rule, self.backbone)
         text = Text(entry.corpus, store, self._chunk_states, self.backbone, parts)
         is_refined = text.is_refined
         as_read = self._chunk_states.keeps_states and not parts and not is_refined
