@@ -12,7 +12,7 @@ from precog.backbones.template import Template
 from precog.backbones.tenns.adapter import base_fingerprint, save_adapter
 from precog.backbones.tenns.checkpoint import read_card, save_model
 from precog.backbones.tenns.config import TennsConfig
-from precog.backbones.tenns.kept import keep_confidence
+from precog.backbones.tenns.kept import card_to_keep_on, keep_confidence
 from precog.backbones.tenns.lora import LoraSettings, add_lora, lora_tensors
 from precog.backbones.tenns.model import build
 from precog.engine.confidence import Confidence
@@ -21,6 +21,8 @@ from precog.errors import ModelError
 from precog.text.tokenizer import MISTRAL_SHA256
 
 CARD = ModelCard(name="m", tokenizer_sha256="t", weights_sha256="w", config_sha256="c")
+OTHER = {"bias": -1.0, "weights": {"free_entropy": 0.5}, "threshold": 0.25, "fitted": {"questions": 3}}
+FOCUSED = {"bias": 1.5, "weights": {}, "threshold": 0.125, "fitted": {"quality": "study"}}
 CONFIDENCE = {"bias": 0.5, "weights": {"no_answer": -0.25}, "threshold": 0.6, "fitted": {}}
 
 
@@ -50,6 +52,24 @@ def test_coefficients_are_kept_sealed_and_no_part_of_the_fingerprint(folder: Pat
         read_card(folder)
 
 
+def test_what_was_fitted_to_focused_answers_stands_beside_the_other(folder: Path) -> None:
+    with pytest.raises(ModelError, match="no confidence for states that are read once") as refused:
+        keep_confidence(folder, FOCUSED, focused=True)
+    assert "--keep first" in str(refused.value)
+    assert "confidence" not in json.loads((folder / "precog.json").read_text())
+    states = load_backbone(folder).fingerprint
+    for confidence in (CONFIDENCE, OTHER):
+        keep_confidence(folder, confidence)
+        for focused in (FOCUSED, OTHER):
+            card = keep_confidence(folder, focused, focused=True)
+            assert card == read_card(folder)[0]
+            assert card.confidence == {**confidence, "focused": focused}
+            opened = load_backbone(folder)
+            assert (opened.card, opened.fingerprint) == (card, states)
+            sure = Confidence.of_model(opened.card)
+            assert (sure.calibration.to_json(), sure.focused.to_json()) == (confidence, focused)  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("value", [0.5, "high", [], None])
 def test_a_field_of_another_type_is_refused(value: object) -> None:
     values = {**json.loads(CARD.to_json()), "confidence": value}
@@ -74,6 +94,8 @@ def test_an_adapter_and_another_template_do_not_inherit_it(folder: Path, tmp_pat
     assert with_template(card, Template(question="{question}?")).confidence == {}
     with pytest.raises(ModelError, match="no card to keep a confidence on"):
         keep_confidence(tmp_path / "lora", CONFIDENCE)
+    with pytest.raises(ModelError, match="no card to keep a confidence on"):
+        card_to_keep_on(tmp_path / "lora", focused=True)
 
 
 def test_the_shipped_model_has_coefficients_and_the_states_it_always_had() -> None:

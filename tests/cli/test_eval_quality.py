@@ -20,6 +20,7 @@ from precog.text.tokenizer import load_mistral_tokenizer
 FACTS = ("Ada Quill built the lighthouse of Marrow in 1843.", "It was lit by oil of the whale for forty years.")
 OTHERS = ("Tom Reed made the wheel of the mill of oak in 1790.", "The mill ground corn until the river fell dry.")
 FACT, OTHER = map(" ".join, (FACTS, OTHERS))
+TASKS = ("squad", "abstain", "hotpot", "nq")
 ASKED, ANSWERED, NAMED = "Zyxquestion", "Zyxanswer", "Zyxid"
 """Words that stand in questions, answers and ids alone: whatever is studied with one of them has cheated."""
 
@@ -84,14 +85,15 @@ def hotpot_rows() -> list[dict[str, Any]]:
 
 
 def files(folder: Path) -> dict[str, Path]:
-    found = {task: folder / f"{task}.json" for task in ("squad", "hotpot", "nq")}
-    found["squad"].write_text("\n".join(map(json.dumps, squad_rows())))
+    found = {task: folder / f"{task}.json" for task in TASKS}
+    for task in ("squad", "abstain"):
+        found[task].write_text("\n".join(map(json.dumps, squad_rows())))
     found["hotpot"].write_text(json.dumps(hotpot_rows()))
     found["nq"].write_text("\n".join(json.dumps({**row, "context_detok": row["context"]}) for row in squad_rows()))
     return found
 
 
-@pytest.mark.parametrize("task", ["squad", "hotpot", "nq"])
+@pytest.mark.parametrize("task", TASKS)
 def test_nothing_of_questions_and_answers_is_studied(
     run: Run, model: Path, tmp_path: Path, studying: PretendedStudy, task: str
 ) -> None:
@@ -110,14 +112,15 @@ def test_nothing_of_questions_and_answers_is_studied(
     assert not [marker for marker in (ASKED, ANSWERED, NAMED, "Zyx") if marker in everything]
     assert set(studying.settings) == {StudySettings(4, 1.5)}
     assert ended.json["quality"] == "study"
-    assert ended.json["study"] == {"steps": 4, "seconds": 1.5, "seed": 0}
+    told = ended.json["settings"] if task == "abstain" else ended.json
+    assert told["study"] == {"steps": 4, "seconds": 1.5, "seed": 0}
     assert ended.json["refining"]["studied"] == ended.json["refining"]["refined"] == len(studying.texts)
     if task == "hotpot":
         assert not any(row["exact"] for table in ended.json["tables"].values() for row in table["rows"])
     assert "refined" in run(*arguments).out
 
 
-@pytest.mark.parametrize("task", ["squad", "hotpot", "nq"])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("quality", ["fast", "study"])
 def test_nothing_of_questions_and_answers_is_made_offline(
     run: Run, model: Path, tmp_path: Path, offline: dict[str, set[str]], task: str, quality: str
@@ -166,7 +169,7 @@ def test_modes_of_parts_are_refused_without_parts(run: Run, tmp_path: Path, mode
     assert (ended.status, f"--modes {mode} needs --quality study; given: --quality fast" in line) == (2, True)
 
 
-@pytest.mark.parametrize("task", ["squad", "hotpot", "nq"])
+@pytest.mark.parametrize("task", TASKS)
 def test_a_model_whose_states_have_no_mean_is_refused_in_one_line(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, studying: PretendedStudy, task: str
 ) -> None:
@@ -211,7 +214,7 @@ def test_what_is_read_twice_is_compared_with_reading_once(run: Run, model: Path,
         assert once["modes"]["in_context"][score] == twice["modes"][IN_CONTEXT_ONCE][score]
 
 
-@pytest.mark.parametrize("task", ["squad", "hotpot", "nq"])
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(
     "options", [("--quality", "magic"), ("--study-steps", "3"), ("--quality", "study", "--study-seconds", "nan")]
 )

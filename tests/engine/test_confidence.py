@@ -12,6 +12,7 @@ from precog.engine.confidence import Calibration, Confidence
 from precog.engine.evidence import FEATURES, Evidence
 from precog.engine.grounded import entropy
 from precog.engine.mixture import ground_mixture
+from precog.engine.modes import answer_mixture
 from precog.errors import ModelError
 from precog.text.tokenizer import load_mistral_tokenizer
 
@@ -107,6 +108,53 @@ def test_a_card_with_coefficients_makes_a_probability_of_evidence(backbone, read
     assert own.withholds(0.59)
     assert not own.withholds(0.6)
     assert Calibration.from_json(CARD).to_json() == CARD
+
+
+OF_FOCUSED = {"bias": -1.5, "weights": {"free_entropy": 0.25}, "threshold": 0.2, "fitted": {}}
+
+
+def test_an_answer_is_judged_by_what_was_fitted_to_states_like_its_own(backbone, read):
+    state, source = read
+    ids = backbone.tokenizer.encode("Nobody knows that other thing")
+    both = Confidence.of_model(dataclasses.replace(backbone.card, confidence={**CARD, "focused": OF_FOCUSED}))
+    assert (both.calibration, both.focused) == (Calibration.from_json(CARD), Calibration.from_json(OF_FOCUSED))
+    answer = answer_inject(backbone, state, QUESTION, sources=[source])
+    for focused, calibration in (([], CARD), ([False], CARD), ([False, True], CARD), ([True], OF_FOCUSED)):
+        sure, expected = both.judging(answer, focused), Calibration.from_json(calibration)
+        assert sure.of(answer) == expected.probability(Evidence.of(answer.grounded).values())
+        assert sure.threshold == expected.threshold
+        assert (sure.withholds(0.3), sure.withholds(0.1)) == (calibration is CARD, True)
+        assert sure.withholds(0.3, 0.31)
+    assert both.judging(answer_none(backbone, QUESTION), [True]).of(answer_none(backbone, QUESTION)) is None
+    states, sources = [state, backbone.encode_chunks([ids])[0]], [source, Source.of(ids)]
+    for weights in ((0.999, 0.001), (0.001, 0.999)):
+        mixed = answer_mixture(backbone, states, weights, QUESTION, sources=sources)
+        own = mixed.grounded.scores.source
+        assert own == mixed.grounded.best.member
+        sets = [both.judging(mixed, [number == focused for number in range(2)]) for focused in range(2)]
+        assert [one.threshold for one in sets] == [0.2 if focused == own else 0.6 for focused in range(2)]
+
+
+def test_a_card_without_a_set_for_focused_answers_judges_all_alike(backbone, read):
+    state, source = read
+    answer = answer_inject(backbone, state, QUESTION, sources=[source])
+    for confidence in (CARD, {}):
+        sure = Confidence.of_model(dataclasses.replace(backbone.card, confidence=confidence))
+        assert sure.judging(answer, [True]) is sure
+
+
+@pytest.mark.parametrize(
+    "focused",
+    [0.5, None, [], {}, {**OF_FOCUSED, "focused": OF_FOCUSED}, {**OF_FOCUSED, "more": 1}, {**OF_FOCUSED, "bias": "0"}],
+)
+def test_a_set_for_focused_answers_is_checked_as_the_other_is(backbone, focused):
+    with pytest.raises(ModelError, match=r"precog\.json: confidence: focused") as refused:
+        Confidence.of_model(dataclasses.replace(backbone.card, confidence={**CARD, "focused": focused}))
+    assert "\n" not in str(refused.value)
+    with pytest.raises(ModelError, match="has other keys"):  # it stands beside the other, never alone
+        Confidence.of_model(dataclasses.replace(backbone.card, confidence={"focused": OF_FOCUSED}))
+    with pytest.raises(ModelError, match="has other keys"):  # a file of coefficients is one set
+        Calibration.from_json({**CARD, "focused": OF_FOCUSED})
 
 
 def test_a_card_without_says_what_it_always_said(backbone, read):

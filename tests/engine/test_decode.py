@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from speaker import MODEL, TOKENIZER, Speaker
 
-from precog.backbones.tenns.backbone import TennsBackbone
 from precog.engine import (
     FreeSettings,
     Sampling,
@@ -18,10 +18,7 @@ from precog.engine import (
 from precog.engine.decode import sentence_ended
 from precog.engine.sampling import choose, filtered
 from precog.errors import InputError, UsageError
-from precog.text.tokenizer import load_mistral_tokenizer
 
-TOKENIZER = load_mistral_tokenizer()
-MODEL = TennsBackbone.random("tiny-outer", TOKENIZER)
 CHUNK = TOKENIZER.encode("The bridge was opened in 1932. It is long.")
 QUESTION = question_segment(MODEL, "When was it opened?")
 logit_rows = st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=12).map(torch.tensor)
@@ -95,30 +92,6 @@ def test_free_answers_are_equal_from_state_and_from_text():
     assert bare.tokens_processed == len(QUESTION) + len(bare.token_ids)
 
 
-class Speaker(TennsBackbone):
-    """A model that says one prepared text, whatever it is asked."""
-
-    def __init__(self, text):
-        self.__dict__.update(MODEL.__dict__)
-        self.ids = [*TOKENIZER.encode(text), TOKENIZER.eos_id]
-
-    def empty_state(self):
-        return None
-
-    def open(self, states):
-        return 0
-
-    def read(self, batch, tokens):
-        return 1, torch.tensor([[0]])
-
-    def step(self, batch, tokens):
-        assert tokens == [self.ids[batch - 1]]
-        return batch + 1, torch.tensor([[batch]])
-
-    def logits(self, hidden):
-        return torch.nn.functional.one_hot(torch.tensor(self.ids[int(hidden)]), 32_000).float()
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -133,11 +106,12 @@ class Speaker(TennsBackbone):
     ],
 )
 def test_an_answer_ends_with_its_sentence(text, said):
-    tokens = [token.token_id for token in decode(Speaker(text), None, [1, 5])]
+    speaker = Speaker(TOKENIZER.encode(text))
+    tokens = [token.token_id for token in decode(speaker, None, [1, 5])]
     assert TOKENIZER.decode(tokens) == said
-    everything = [token.token_id for token in decode(Speaker(text), None, [1, 5], whole_sentences=False)]
+    everything = [token.token_id for token in decode(speaker, None, [1, 5], whole_sentences=False)]
     assert TOKENIZER.decode(everything) == text
-    assert len(list(decode(Speaker(text), None, [1, 5], max_tokens=1))) == 1
+    assert len(list(decode(speaker, None, [1, 5], max_tokens=1))) == 1
 
 
 def test_nothing_said_is_no_sentence():

@@ -1,42 +1,11 @@
 """The model speaks: the text is that of the tokens, in pieces, and an unfinished character is not kept back."""
 
 import pytest
-import torch
+from speaker import MODEL, TOKENIZER, Speaker
 
-from precog.backbones.tenns.backbone import TennsBackbone
 from precog.engine import FreeSettings, Sampling, answer_none, question_segment, speak, telling
-from precog.text.tokenizer import load_mistral_tokenizer
 
-TOKENIZER = load_mistral_tokenizer()
-MODEL = TennsBackbone.random("tiny-outer", TOKENIZER)
 QUESTION = question_segment(MODEL, "Who built the mill?")
-
-
-class Speaker(TennsBackbone):
-    """A model that says prepared tokens, whatever it is asked."""
-
-    def __init__(self, ids):
-        self.__dict__.update(MODEL.__dict__)
-        self.ids = [*ids, TOKENIZER.eos_id]
-
-    def empty_state(self):
-        return None
-
-    def open(self, states):
-        return 0
-
-    def read(self, batch, tokens):
-        return 1, torch.tensor([[0]])
-
-    def step(self, batch, tokens):
-        return batch + 1, torch.tensor([[batch]])
-
-    def logits(self, hidden):
-        scores = torch.zeros(TOKENIZER.vocab_size)
-        scores[self.ids[int(hidden)]] = 1
-        return scores
-
-
 SPACE = TOKENIZER.encode("a  b")[1]
 HALF = TOKENIZER.encode("\U0001f9ea")[1:3]
 FREE = FreeSettings(20, whole_sentences=False)

@@ -1,6 +1,7 @@
 """When to say nothing: the pairs that are asked, the figures of a confidence, and coefficients fitted to answers."""
 
 import json
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +15,11 @@ from precog.engine.modes import FreeSettings
 from precog.errors import InputError, UsageError
 from precog.evaluate.abstention import Abstention, AbstentionSettings, fitted_to
 from precog.evaluate.experiment import measured
+from precog.evaluate.parts import Parts
 from precog.evaluate.reader import ParagraphReader
 from precog.evaluate.reliability import auroc
+from precog.evaluate.squad_data import Question
+from precog.state import codec_named
 
 SURE = Calibration(0.0, {"no_answer": -1.0}, 0.5)
 NEVER = Calibration(-3.0, {}, 0.5)
@@ -26,6 +30,26 @@ def made(brief_backbone, words):
     def make(questions=QUESTIONS, calibration=None, **chosen):
         reader = ParagraphReader(brief_backbone, "fp32", GroundedSettings.from_card(brief_backbone.card.decoding))
         return Abstention(questions, questions, reader, AbstentionSettings(**chosen), calibration, words)
+
+    return make
+
+
+FIRST, SECOND = " ".join(PARAGRAPHS[:2]), " ".join(PARAGRAPHS[2:])
+SINGLE = "Tom Reed made the wheel of the mill of oak in 1790."
+OF_SEVERAL = [
+    Question("a", "t", FIRST, "Which sea does the Danube reach?", ("the Black Sea",)),
+    Question("b", "t", SECOND, "How high is Mount Kenya?", ("5,199 metres",)),
+    Question("c", "u", SINGLE, "Who made the wheel?", ("Tom Reed",)),
+]
+
+
+@pytest.fixture(scope="module")
+def focused_on(brief_backbone, words):
+    def make(with_parts=True):
+        parts = Parts(brief_backbone, words, codec_named("fp32")) if with_parts else None
+        grounded = GroundedSettings.from_card(brief_backbone.card.decoding)
+        reader = ParagraphReader(brief_backbone, "fp32", grounded, parts=parts)
+        return Abstention(OF_SEVERAL, OF_SEVERAL, reader, AbstentionSettings(("best",)), None, words), reader
 
     return make
 
@@ -106,6 +130,60 @@ def test_coefficients_are_fitted_to_right_and_wrong_paragraphs(records):
     assert found.fitted == {"questions": 60, "ids_sha256": "ab", "asked": asked}
     with pytest.raises(InputError, match="too few answers to fit"):
         fitted_to(records, {"ids_sha256": "ab"})
+
+
+def test_right_and_wrong_paragraphs_are_answered_from_focused_states(focused_on):
+    (experiment, reader), (plain, _) = focused_on(), focused_on(with_parts=False)
+    record = experiment.measure(0)
+    for kind, paragraph in (("own", FIRST), ("best", SECOND)):
+        found = reader.focused(OF_SEVERAL[0].question, paragraph)
+        said = record["said"][kind]
+        assert said["focused"]
+        assert found.part.text in PARAGRAPHS
+        expected = reader.answer_from(found.state, OF_SEVERAL[0].question, [paragraph])
+        assert (said["text"], said["raw"]) == (expected.text, pytest.approx(expected.confidence, abs=1e-6))
+    as_read = plain.measure(0)["said"]
+    assert all("focused" not in said for said in as_read.values())
+    assert as_read["own"]["raw"] != pytest.approx(record["said"]["own"]["raw"], abs=1e-5)
+    single, as_read = experiment.measure(2)["said"]["own"], plain.measure(2)["said"]["own"]
+    assert single == {**as_read, "focused": False}
+    assert (experiment.settings["quality"], experiment.settings["parts"]["most"]) == ("study", 3)
+    assert {
+        key: value for key, value in experiment.settings.items() if key not in ("quality", "parts")
+    } == plain.settings
+
+
+def test_focused_answers_are_judged_by_their_own_coefficients(brief_backbone, focused_on, words):
+    experiment, reader = focused_on()
+    records = measured(experiment)
+    assert [record["said"]["own"]["focused"] for record in records] == [True, True, False]
+    reader.backbone = copy(brief_backbone)
+    none = {"weights": {}, "fitted": {}}
+    sets = {**none, "bias": 3.0, "threshold": 0.9, "focused": {**none, "bias": -3.0, "threshold": 0.1}}
+    reader.backbone.card = replace(brief_backbone.card, confidence=sets)
+    own = Abstention(OF_SEVERAL, OF_SEVERAL, reader, AbstentionSettings(("best",)), None, words)
+    told = own.report(records)
+    assert (told["threshold"], told["coefficients"]) == (0.1, sets["focused"])
+    assert told["withheld"]["own"] == pytest.approx(2 / 3)  # those that are focused
+    given = Abstention(OF_SEVERAL, OF_SEVERAL, reader, AbstentionSettings(("best",)), Calibration(3.0, {}, 0.96), words)
+    told = given.report(records)
+    assert (told["threshold"], told["withheld"]["own"]) == (0.96, pytest.approx(2 / 3))  # the other keeps its own
+
+
+def test_a_fit_to_focused_answers_is_of_those_alone():
+    rng = np.random.default_rng(1)
+
+    def said(no_answer, focused):
+        values = dict(zip(FEATURES, rng.normal(size=3), strict=True)) | {"no_answer": float(rng.normal(no_answer))}
+        return {"evidence": {name: float(value) for name, value in values.items()}, "focused": focused}
+
+    focused = [{"id": str(n), "said": {"own": said(-2, True), "best": said(0, True)}} for n in range(60)]
+    others = [{"id": f"x{n}", "said": {"own": said(9, False), "best": said(-9, False)}} for n in range(60)]
+    settings = {"ids_sha256": "ab", "quality": "study"}
+    found, both = fitted_to(focused, settings), fitted_to([*focused, *others], settings)
+    assert (found.fitted["quality"], found.fitted["questions"]) == ("study", 60)
+    assert both.weights == found.weights
+    assert (both.bias, both.fitted) == (found.bias, found.fitted)
 
 
 def test_what_cannot_be_asked_is_refused(made, brief_backbone, words):

@@ -3,6 +3,7 @@
 import json
 from copy import copy
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -60,6 +61,10 @@ def read_alone(backbone, text):
     return state
 
 
+def nearest_to(backbone, parts, question, passage):
+    return parts.nearest(question, question_segment(backbone, question), passage)
+
+
 def confidence_from(backbone, recurrent, question, paragraph):
     state = copy(read_alone(backbone, paragraph))
     state = type(state).adopt(
@@ -83,11 +88,12 @@ def mean_of(backbone, paragraph, part):
 def test_the_part_that_a_question_is_nearest_to_is_chosen(brief_backbone, words):
     parts = Parts(brief_backbone, words, FP32)
     assert [part.text for part in parts.of(FIRST)] == list(PARAGRAPHS[:2])
-    [(part, near), *others] = parts.nearest(ABOUT_SEA, FIRST)
+    near_to = partial(nearest_to, brief_backbone, parts)
+    [(part, near), *others] = near_to(ABOUT_SEA, FIRST)
     assert part.text == PARAGRAPHS[1]
     assert all(other <= near for _, other in others)
-    assert parts.nearest("Where was Ada Lovelace born?", FIRST)[0][0].text == PARAGRAPHS[0]
-    assert parts.nearest(ABOUT_SEA, SINGLE) == []
+    assert near_to("Where was Ada Lovelace born?", FIRST)[0][0].text == PARAGRAPHS[0]
+    assert near_to(ABOUT_SEA, SINGLE) == []
     state = read_alone(brief_backbone, SINGLE)
     assert parts.focused(state, ABOUT_SEA, SINGLE).state is state
 
@@ -115,7 +121,7 @@ def test_what_is_injected_is_the_mean_of_the_paragraph_and_its_nearest_part(brie
     said = reader.inject(ABOUT_SEA, [FIRST], [1.0], 1.0)
     focused = mean_of(brief_backbone, FIRST, PARAGRAPHS[1])
     assert said.confidence == pytest.approx(confidence_from(brief_backbone, focused, ABOUT_SEA, FIRST), abs=1e-5)
-    alone = reader.inject_part(ABOUT_SEA, FIRST)
+    alone = reader.inject_part(ABOUT_SEA, FIRST, reader.focused(ABOUT_SEA, FIRST))
     part = read_alone(brief_backbone, PARAGRAPHS[1]).recurrent
     assert alone.confidence == pytest.approx(confidence_from(brief_backbone, part, ABOUT_SEA, FIRST), abs=1e-5)
     plain = ParagraphReader(brief_backbone, "fp32", GROUNDED).inject(ABOUT_SEA, [FIRST], [1.0], 1.0)
@@ -135,19 +141,21 @@ def test_where_the_nearest_part_is_in_doubt_the_states_are_asked(brief_backbone,
             focus_module, "claims", lambda _, rows, __, sure=sure: [5.0 * (n % 2 == sure) for n in range(len(rows))]
         )
         found = reader.focused(ABOUT_BOTH, FIRST)
-        [first, second] = [part for part, _ in reader.parts.nearest(ABOUT_BOTH, FIRST)]
+        [first, second] = [part for part, _ in nearest_to(brief_backbone, reader.parts, ABOUT_BOTH, FIRST)]
         assert (found.part, found.in_doubt, found.tokens_read) == ((first, second)[sure], True, 4 * asked)
         torch.testing.assert_close(found.state.recurrent, mean_of(brief_backbone, FIRST, found.part.text))
         said = reader.inject(ABOUT_BOTH, [FIRST], [1.0], 1.0)
         plain = reader.answer_from(found.state, ABOUT_BOTH, [FIRST])
         assert (said.text, said.confidence) == (plain.text, plain.confidence)
         assert said.tokens_processed == plain.tokens_processed + 4 * asked
-        alone = reader.focused(ABOUT_BOTH, FIRST, alone=True)
-        torch.testing.assert_close(alone.state.recurrent, read_alone(brief_backbone, found.part.text).recurrent)
+        alone = reader.inject_part(ABOUT_BOTH, FIRST, found)
+        part = reader.answer_from(read_alone(brief_backbone, found.part.text), ABOUT_BOTH, [FIRST])
+        assert (alone.text, alone.confidence) == (part.text, pytest.approx(part.confidence, abs=1e-6))
+        assert alone.tokens_processed == part.tokens_processed + 4 * asked
 
 
 def test_a_wrong_paragraph_is_focused_within_itself(brief_backbone, reader):
-    said = reader.inject_other(ABOUT_MOUNT, FIRST, SECOND)
+    said = reader.inject_other(ABOUT_MOUNT, FIRST, reader.focused(ABOUT_MOUNT, SECOND))
     focused = mean_of(brief_backbone, SECOND, PARAGRAPHS[2])
     assert said.confidence == pytest.approx(confidence_from(brief_backbone, focused, ABOUT_MOUNT, FIRST), abs=1e-5)
 
@@ -161,19 +169,22 @@ def test_several_members_are_each_focused(brief_backbone, reader):
 
 def test_a_paragraph_of_one_part_is_answered_from_its_own_state(brief_backbone, reader):
     plain = ParagraphReader(brief_backbone, "fp32", GROUNDED).inject("Who made it?", [SINGLE], [1.0], 1.0)
-    for said in (reader.inject("Who made it?", [SINGLE], [1.0], 1.0), reader.inject_part("Who made it?", SINGLE)):
+    found = reader.focused("Who made it?", SINGLE)
+    injected = reader.inject("Who made it?", [SINGLE], [1.0], 1.0)
+    for said in (injected, reader.inject_part("Who made it?", SINGLE, found)):
         assert (said.text, said.confidence) == (plain.text, plain.confidence)
-    read = [getattr(reader, mode)("Who made it?", SINGLE) for mode in ("in_context", "in_context_part")]
-    assert read[0].tokens_processed == read[1].tokens_processed
+    read, again = reader.in_context("Who made it?", SINGLE), reader.in_context_part("Who made it?", SINGLE, found)
+    assert read.tokens_processed == again.tokens_processed
 
 
 def test_reading_in_context_is_as_it_was_and_the_part_is_read_once_more(brief_backbone, reader):
     plain = ParagraphReader(brief_backbone, "fp32", GROUNDED).in_context(ABOUT_SEA, FIRST)
-    said, again = reader.in_context(ABOUT_SEA, FIRST), reader.in_context_part(ABOUT_SEA, FIRST)
+    found = reader.focused(ABOUT_SEA, FIRST)
+    said, again = reader.in_context(ABOUT_SEA, FIRST), reader.in_context_part(ABOUT_SEA, FIRST, found)
     assert (said.text, said.confidence) == (plain.text, plain.confidence)
     part = brief_backbone.tokenizer.encode(PARAGRAPHS[1])
     free = ParagraphReader(brief_backbone, "fp32", FreeSettings(max_tokens=1), parts=reader.parts)
-    once, more = free.in_context(ABOUT_SEA, FIRST), free.in_context_part(ABOUT_SEA, FIRST)
+    once, more = free.in_context(ABOUT_SEA, FIRST), free.in_context_part(ABOUT_SEA, FIRST, found)
     assert more.tokens_processed - once.tokens_processed == len(part)
     assert again.text in FIRST
     assert again.confidence != said.confidence
@@ -200,6 +211,27 @@ def test_squad_tells_what_parts_cost_and_find(brief_backbone, words, reader):
     for row in report["modes"].values():
         assert 0 < row["mean_ttft_sec"] <= row["mean_latency_sec"]
     assert (experiment.settings["quality"], experiment.settings["encoder"]) == ("study", words.fingerprint)
+
+
+def test_a_paragraph_is_focused_once_for_all_modes(brief_backbone, words, reader, monkeypatch):
+    asked, focused = [], reader.parts.focused
+    monkeypatch.setattr(reader.parts, "focused", lambda *given: asked.append(given[1:]) or focused(*given))
+    modes = ("in_context", "inject_top1", "inject_top3", *PART_MODES, "other")
+    experiment = Squad(QUESTIONS, QUESTIONS, reader, SquadSettings(modes, quality="study"), words)
+    said = experiment.measure(0)["said"]
+    assert sorted(asked) == sorted({(ABOUT_SEA, text) for text in (FIRST, SECOND, SINGLE)})
+    found = reader.focused(ABOUT_SEA, FIRST)
+    alone = {
+        "inject_top1": reader.inject(ABOUT_SEA, [FIRST], [1.0], 1.0),
+        "inject_part": reader.inject_part(ABOUT_SEA, FIRST, found),
+        "in_context_part": reader.in_context_part(ABOUT_SEA, FIRST, found),
+    }
+    for mode, one in alone.items():
+        for key in ("text", "confidence", "tokens_processed"):
+            assert said[mode][key] == one.to_json()[key]
+    asked.clear()
+    Squad(QUESTIONS, QUESTIONS, reader, SquadSettings(("inject_top1",), quality="study"), words).measure(0)
+    assert asked == [(ABOUT_SEA, FIRST)]
 
 
 def test_squad_without_parts_tells_its_bytes(brief_backbone, words):
@@ -285,6 +317,20 @@ def test_every_rule_but_the_one_that_reads_on_has_focused_states(brief_backbone,
         assert study["2"]["replay"][key] == fast["2"]["replay"][key]
     for k, rule in (("1", "best"), ("2", "mix")):
         assert (fast[k][rule]["exact"], study[k][rule]["exact"]) == (True, False)
+
+
+def test_a_paragraph_that_is_only_read_on_is_not_focused(brief_backbone, words, monkeypatch):
+    asked = HotpotQuestion("a", ABOUT_BOTH, "London", (), (HotpotParagraph("", FIRST), HotpotParagraph("", SECOND)))
+    for rules, focused in ((("replay",), 1), (("mean", "replay"), 2), (("mix:3", "replay"), 1)):
+        experiment = Hotpot(
+            [asked], brief_backbone, HotpotSettings((1, 2), rules, codec="fp32"), words, quality="study"
+        )
+        passages, focus = [], experiment._parts.focused
+        monkeypatch.setattr(
+            experiment._parts, "focused", lambda *given, p=passages, f=focus: p.append(given[2]) or f(*given)
+        )
+        experiment.measure(0)
+        assert len(passages) == len(set(passages)) == focused
 
 
 def test_parts_are_kept_for_states_that_are_studied_alone(brief_backbone, words):

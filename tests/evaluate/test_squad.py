@@ -58,8 +58,8 @@ def test_injection_reads_question_and_answer_only(measured):
 def test_controls_do_not_use_the_right_state(measured, backbone):
     reader = ParagraphReader(backbone, "fp32", GroundedSettings(beam_width=2))
     question = QUESTIONS[0]
-    wrong = reader.inject_other(question.question, PARAGRAPHS[0], PARAGRAPHS[1])
-    right = reader.inject_other(question.question, PARAGRAPHS[0], PARAGRAPHS[0])
+    found = [reader.focused(question.question, paragraph) for paragraph in (PARAGRAPHS[1], PARAGRAPHS[0])]
+    wrong, right = (reader.inject_other(question.question, PARAGRAPHS[0], one) for one in found)
     assert right.text == measured[1][0]["said"]["inject_top1"]["text"]
     assert right.confidence != wrong.confidence
 

@@ -7,7 +7,7 @@ import torch
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.errors import ForeignStateError, StateError, UsageError
 from precog.refine import focus as focus_module
-from precog.refine.focus import check_can_focus, focus, focused
+from precog.refine.focus import check_can_focus, eligible, focus, focused
 from precog.state import State
 from precog.text.tokenizer import load_mistral_tokenizer
 
@@ -119,8 +119,11 @@ def test_the_nearest_is_chosen_where_nothing_is_in_doubt_or_the_model_does_not_k
     backbone: TennsBackbone, sure: TennsBackbone, states: list[State], parts: list[State]
 ) -> None:
     long = [1, *[50] * 256]
+    assert eligible(sure, parts, QUESTION_IDS) == eligible(sure, parts, long[:256]) == parts
     for model, given, asked in ((sure, parts[:1], QUESTION_IDS), (backbone, parts, QUESTION_IDS), (sure, parts, long)):
-        made = focus(model, states[0], given, [1.0, 0.9, 0.8][: len(given)], asked)
+        left = eligible(model, given, asked)
+        made = focus(model, states[0], left, [1.0, 0.9, 0.8][: len(left)], asked)
+        assert left == parts[:1]
         assert (made.number, made.tokens_read) == (0, 0)
         assert torch.equal(made.state.recurrent, focused(states[0], parts[0], model.spec).recurrent)
 

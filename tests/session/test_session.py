@@ -20,6 +20,7 @@ from precog.backbones.tenns.model import build
 from precog.corpus.ingest import Ingest
 from precog.corpus.settings import CorpusSettings
 from precog.engine import Composing, answer_composed
+from precog.engine.confidence import Calibration, Confidence
 from precog.errors import EncoderError, UsageError
 from precog.memory.deposit import deposit
 from precog.memory.forget import forget
@@ -162,6 +163,24 @@ def test_a_conversation_asks_the_states_of_two_sentences_that_are_as_near(
     torch.testing.assert_close(state.recurrent, (whole + part) / 2, atol=2e-3, rtol=2e-3)
     assert [entry.weight for entry in reply.evidence] == [1.0]
     assert reply.tokens_processed > sum(tokens) > 0
+
+
+def test_what_a_conversation_answers_from_a_focused_state_is_judged_by_what_was_fitted_to_such(
+    tmp_path, session: Opened, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
+):
+    text = "The ferry leaves at nine from the old pier. The kiosk sells ice cream and newspapers all day."
+    make_corpus(tmp_path / "c", tmp_path / "docs", backbone, quality="study", text=text)
+    with session(tmp_path / "ana", tmp_path / "c", always_answer=False) as talk:
+        read, focused = Calibration(0.0, {}, 0.25), Calibration(-1.0, {}, 0.75)
+        monkeypatch.setattr(talk, "_confidence", Confidence(read, read.threshold, focused))
+        talk.say(FACTS[0])
+        for question, origin, own in (
+            ("What does the kiosk sell?", "corpus", focused),
+            ("Where did my sister Clara move?", "memory", read),
+        ):
+            reply = talk.say(question)
+            assert [one.to_json()["origin"] for one in reply.evidence][:1] == [origin]
+            assert (reply.confidence, reply.abstained) == (own.probability({}), own is focused)
 
 
 def test_what_is_read_to_choose_a_sentence_is_no_part_of_loading(

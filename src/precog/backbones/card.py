@@ -10,6 +10,8 @@ from precog.errors import ModelError
 from precog.text.chunking.strategy import MIN_MAX_TOKENS
 
 FORMAT_VERSION = 1
+FOCUSED = "focused"
+"""Key of ``confidence`` that holds what was fitted to answers from focused states."""
 MOST_CHUNK_TOKENS = 1 << 16
 ENCODE_MODES = ("once", "twice", "twice-reversed")
 PAPER_QUESTION_TEMPLATE = "###{question} ###Long Answer:"
@@ -60,8 +62,9 @@ class ModelCard:
             into unless told otherwise. 0 where nobody measured it, and then it is not written. Not part of the
             fingerprint: a state means the same whatever length its chunk has.
         confidence: what makes of this model's scores a probability of being right, by `precog eval abstain`; the
-            engine reads it. Of these weights alone: whatever is made of a model goes without. Empty where nobody fitted
-            it, and then it is not written. Not part of the fingerprint.
+            engine reads it. The same may stand under `FOCUSED` once more, of answers from focused states. Of these
+            weights alone: whatever is made of a model goes without. Empty where nobody fitted it, and then it is not
+            written. Not part of the fingerprint.
         notes: anything else worth keeping; neither hashed nor read.
         format: version of the folder's layout.
     """

@@ -184,7 +184,7 @@ def _print_rest(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> None:
         out.print(f"[dim]{answer.plan.way}: texts are read whole, so that no state is focused on a sentence[/]")
     times = answer.timings
     parts = [f"{name} {human_seconds(value)}" for name, value in _breakdown(answer) if value]
-    sure = _confidence(asker, how, answer)
+    sure = _confidence(answer)
     out.print(f"[dim]{sure}{answer.tokens_processed} tokens read by the model[/]")
     out.print(f"[dim]{' + '.join(parts)} = first token after {human_seconds(times.ttft)}[/]")
     startup = f", start-up {human_seconds(times.startup)}" if times.startup else ""
@@ -201,14 +201,13 @@ def _use(asker: Asker, answer: CorpusAnswer, is_used: bool, is_stored: bool) -> 
     return "injected" if answer.mode == "inject" else "read"
 
 
-def _confidence(asker: Asker, how: AskOptions, answer: CorpusAnswer) -> str:
+def _confidence(answer: CorpusAnswer) -> str:
     """With a third decimal and the threshold where it decided; nothing of a free answer, which has none."""
     if answer.confidence is None:
         return ""
     if not answer.abstained:
         return f"confidence {answer.confidence:.2f}, "
-    threshold = asker.confidence.threshold if how.min_confidence is None else how.min_confidence
-    return f"confidence {answer.confidence:.3f}, below {threshold:.3f}, "
+    return f"confidence {answer.confidence:.3f}, below {answer.threshold:.3f}, "
 
 
 def _breakdown(answer: CorpusAnswer) -> list[tuple[str, float]]:

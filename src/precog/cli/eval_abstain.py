@@ -9,18 +9,25 @@ from rich.table import Table
 
 from precog.backbones.protocol import Backbone
 from precog.backbones.registry import find_model, load_backbone
-from precog.backbones.tenns.kept import keep_confidence
+from precog.backbones.tenns.kept import card_to_keep_on, keep_confidence
 from precog.cli import options
 from precog.cli.output import counted, out, print_json, shown
 from precog.cli.progress import Counting
+from precog.cli.quality import Quality, print_tally
 from precog.config import expanded, resolve
+from precog.encoders import Encoder
 from precog.engine.confidence import Calibration
 from precog.engine.grounded import GroundedSettings
 from precog.errors import InputError, UsageError
 from precog.evaluate.abstention import Abstention, AbstentionSettings, fitted_to
 from precog.evaluate.experiment import measured
+from precog.evaluate.parts import parts_for
 from precog.evaluate.reader import ParagraphReader
+from precog.evaluate.retrieving import encoder_of
 from precog.evaluate.squad_data import Question, read_questions, sample_questions
+from precog.refine.choice import STUDY, TWICE
+from precog.refine.tally import StudyTally
+from precog.state import codec_named
 from precog.train.data.squad import held_out_titles
 from precog.writing import output_file, output_target
 
@@ -50,11 +57,19 @@ def abstain(
         typer.Option("--out", metavar="FILE", help="Write the fitted coefficients there.", show_default=False),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Write the fitted coefficients into the model's precog.json.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Write the fitted coefficients into the model's precog.json; with --quality study beside those of "
+            "other answers.",
+        ),
     ] = False,
     limit: options.Limit = None,
     seed: options.Seed = 0,
     codec: options.Codec = "fp16",
+    quality: options.Quality = None,
+    study_steps: options.StudySteps = None,
+    study_seconds: options.StudySeconds = None,
     model: options.Model = None,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -64,14 +79,18 @@ def abstain(
     """When to say nothing: confidence over questions with their own paragraph and with wrong ones of the article.
 
     With --fit, coefficients of the model are fitted to questions of yours: logistic regression, right paragraphs and
-    the best wrong ones mixed.
+    the best wrong ones mixed; with --quality study to answers from states that are focused on one sentence.
     """
+    how = Quality.of(quality, None, study_steps, study_seconds)
     if data is None and fit is None:
         raise UsageError("nothing to do", expected="--data FILE to measure on, --fit FILE to fit to, or both")
     if fit is None and (held_out or target is not None or keep):
         raise UsageError("--held-out, --out and --keep need something fitted", expected="--fit FILE")
     if fit is not None and coefficients is not None:
         raise UsageError("coefficients are fitted or given", given="--fit and --coefficients", expected="one of them")
+    if keep and how.name == TWICE:
+        expected = "--quality fast or study"
+        raise UsageError("no card keeps coefficients for states that are read twice", given="--keep", expected=expected)
     chosen = AbstentionSettings(codec=codec, seed=seed)
     if target is not None:
         target = output_target(expanded(target), "file of coefficients")
@@ -79,31 +98,43 @@ def abstain(
     calibration = None if coefficients is None else _read(coefficients)
     asked = None if data is None else read_questions(data)
     fitted_on = None if fit is None else _fitted_on(fit, held_out)
-    backbone = load_backbone(settings.model, encode_mode="once", device=settings.device, threads=settings.threads)
+    if keep:
+        card_to_keep_on(find_model(settings.model), focused=how.name == STUDY)  # refused before anything is asked
+    backbone = load_backbone(
+        settings.model, encode_mode=how.encode_mode, device=settings.device, threads=settings.threads
+    )
+    found_by = encoder_of(settings.encoder)
+    tally = StudyTally()
     if fitted_on is not None:
-        calibration = _fitted(fitted_on, fit_limit, backbone, chosen, settings.encoder)
+        reader = _reader(backbone, codec, how, found_by)
+        calibration, tally = _fitted(fitted_on, fit_limit, reader, chosen, found_by), reader.states.tally
         if target is not None:
             with output_file(target, "file of coefficients", mode=0o644) as file:
                 file.write((json.dumps(calibration.to_json(), indent=1) + "\n").encode())
         if keep:
-            keep_confidence(find_model(settings.model), calibration.to_json())
+            keep_confidence(find_model(settings.model), calibration.to_json(), focused=how.name == STUDY)
     report: dict[str, object] = {}
     if asked is not None:
         questions = sample_questions(asked, limit, seed)
+        reader = _reader(backbone, codec, how, found_by)
         with Counting("questions") as bar:
-            experiment = Abstention(questions, asked, _reader(backbone, codec), chosen, calibration, settings.encoder)
-            report = experiment.report(measured(experiment, bar.show))
+            experiment = Abstention(questions, asked, reader, chosen, calibration, found_by)
+            report, tally = experiment.report(measured(experiment, bar.show)), reader.states.tally
     if fitted_on is not None and calibration is not None:
         report["coefficients"] = calibration.to_json()
+    report = how.told(report, tally)
     if as_json:
         print_json(report)
     else:
         _print(report)
+        print_tally(tally)
     return 0
 
 
-def _reader(backbone: Backbone, codec: str) -> ParagraphReader:
-    return ParagraphReader(backbone, codec, GroundedSettings.from_card(backbone.card.decoding))
+def _reader(backbone: Backbone, codec: str, how: Quality, encoder: Encoder) -> ParagraphReader:
+    parts = parts_for(how.name, backbone, encoder, codec_named(codec))
+    grounded = GroundedSettings.from_card(backbone.card.decoding)
+    return ParagraphReader(backbone, codec, grounded, how.study(backbone), parts=parts)
 
 
 def _fitted_on(path: Path, held_out: bool) -> list[Question]:
@@ -117,13 +148,13 @@ def _fitted_on(path: Path, held_out: bool) -> list[Question]:
 
 
 def _fitted(
-    everything: list[Question], limit: int, backbone: Backbone, chosen: AbstentionSettings, encoder: str | None
+    everything: list[Question], limit: int, reader: ParagraphReader, chosen: AbstentionSettings, encoder: Encoder
 ) -> Calibration:
     """Fitted to right paragraphs and the best wrong ones."""
     questions = sample_questions(everything, limit, chosen.seed)
     mixed = AbstentionSettings(("best",), chosen.codec, chosen.seed)
     with Counting("questions fitted to") as bar:
-        experiment = Abstention(questions, everything, _reader(backbone, chosen.codec), mixed, None, encoder)
+        experiment = Abstention(questions, everything, reader, mixed, None, encoder)
         return fitted_to(measured(experiment, bar.show), experiment.settings)
 
 

@@ -117,6 +117,11 @@ class Mixture:
         """Whether a source came as a refined state."""
         return source < len(self.refined) and self.refined[source]
 
+    @property
+    def focused(self) -> tuple[bool, ...]:
+        """Of each source that was opened, whether its state was focused."""
+        return tuple(focus is not None for focus in self.foci)
+
     def focus_of(self, source: int) -> tuple[int, int] | None:
         """What a source was focused on."""
         return self.foci[source] if source < len(self.foci) else None
@@ -141,6 +146,7 @@ class CorpusAnswer:
         mixture: how the context was made.
         confidence: probability that the passage holds the answer, where the model's card has what makes one, else
             P(answer) / (P(answer) + P(no answer)); None for a free answer.
+        threshold: of confidence, below which it counts as not found; None for a free answer.
         abstained: whether the confidence was too low to answer, or nothing was retrieved.
         tokens_processed: tokens the model read for this answer.
         mask_bytes: bytes that grounding touched.
@@ -157,6 +163,7 @@ class CorpusAnswer:
     citation: Citation | None = None
     mixture: Mixture = field(default_factory=Mixture)
     confidence: float | None = None
+    threshold: float | None = None
     abstained: bool = False
     tokens_processed: int = 0
     mask_bytes: int = 0

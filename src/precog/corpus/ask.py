@@ -228,7 +228,8 @@ class Asker:
         members = result.found[: options.inject]
         store = self.searcher.store
         looking = time.perf_counter()
-        texts = self._texts(question, result, options)
+        asked = question_segment(self.backbone, question)
+        texts = self._texts(question, asked, result, options)
         timings = replace(timings, search=timings.search + time.perf_counter() - looking)
         plan = self._plan(texts, options)
         rule = "replay" if plan.way == "resume" else options.compose
@@ -241,21 +242,21 @@ class Asker:
         # a grounded answer is shown when it is known whether it is confident enough; a free one streams
         with telling(self.backbone.tokenizer, on_text if options.free else None) as on_token:
             if plan.way == "in-context":
-                answer, mixture = self._by_reading(question, texts, options, on_token)
+                answer, mixture = self._by_reading(asked, texts, options, on_token)
             else:
-                answer, mixture, inject_sec = self._from_states(question, texts, loaded, rule, options, on_token)
+                answer, mixture, inject_sec = self._from_states(asked, texts, loaded, rule, options, on_token)
                 timings = replace(timings, inject=inject_sec)
         done = self._finish(answer, result, members, mixture, options, timings, on_text)
         return replace(done, plan=plan)
 
     def _by_reading(
-        self, question: str, texts: list[Text], options: AskOptions, on_token: OnToken | None
+        self, asked: list[int], texts: list[Text], options: AskOptions, on_token: OnToken | None
     ) -> tuple[Answer, Mixture]:
         """The answer after reading the texts again."""
         answer = answer_in_context(
             self.backbone,
             [text.token_ids for text in reversed(texts)],  # what was read last is remembered best
-            question_segment(self.backbone, question),
+            asked,
             sources=_sources(texts, options),
             settings=self._settings(options),
             on_token=on_token,
@@ -264,7 +265,7 @@ class Asker:
 
     def _from_states(
         self,
-        question: str,
+        asked: list[int],
         texts: list[Text],
         loaded: list[Text],
         rule: str,
@@ -274,7 +275,6 @@ class Asker:
         """The answer from the texts' states, and how many seconds they took to be opened and composed."""
         started = time.perf_counter()
         subset = None if options.layers is None else self.backbone.spec.kept_layers(options.layers)
-        asked = question_segment(self.backbone, question)
         used = [longest_of(texts)] if rule == "replay" else texts  # one is injected; the others stand for themselves
         opened = [text.open(asked, subset) for text in used]
         states = [one.state for one in opened]
@@ -313,7 +313,7 @@ class Asker:
         if not result.found:
             self._nothing_retrieved(options, Timings())
             return None, []
-        texts = self._texts(question, result, options)
+        texts = self._texts(question, question_segment(self.backbone, question), result, options)
         return self._plan(texts, options), [self.planner.need(text) for text in texts]
 
     @property
@@ -322,23 +322,23 @@ class Asker:
         assert self.searcher is not None
         return Planner(self.backbone, self.searcher.store, self.searcher.settings, self._home)
 
-    def _texts(self, question: str, result: SearchResult, options: AskOptions) -> list[Text]:
+    def _texts(self, question: str, asked: list[int], result: SearchResult, options: AskOptions) -> list[Text]:
         assert self.searcher is not None
         store = self.searcher.store
         return [
-            Text(found, store, self._states, self.backbone, self._parts_of(found, question, result, options))
+            Text(found, store, self._states, self.backbone, self._parts_of(found, question, asked, result, options))
             for found in result.found[: options.inject]
         ]
 
     def _parts_of(
-        self, found: Found, question: str, result: SearchResult, options: AskOptions
+        self, found: Found, question: str, asked: list[int], result: SearchResult, options: AskOptions
     ) -> list[tuple[Part, float]]:
         """The parts of a chunk that its states are focused on; none where texts are read, or nothing was studied."""
         assert self.searcher is not None
         if options.mode in ("in-context", "resume") or not self.searcher.settings.is_studied:
             return []
         store = self.searcher.store
-        return nearest_parts(store, found.chunk, question, result.key, options.compose, self.backbone)
+        return nearest_parts(store, found.chunk, question, asked, result.key, options.compose, self.backbone)
 
     def _plan(self, texts: list[Text], options: AskOptions) -> Plan:
         """How the texts come into the model: as asked, or the quickest way to the same context."""
@@ -367,19 +367,21 @@ class Asker:
         on_text: OnText | None,
     ) -> CorpusAnswer:
         grounded = answer.grounded
-        confidence = self.confidence.of(answer)
+        sure = self.confidence.judging(answer, mixture.focused)
+        confidence, least = sure.of(answer), _least(sure, options)
         done = CorpusAnswer(
             NOT_FOUND,
             self.backbone.card.name,
             answer.mode,
             mixture=mixture,
             confidence=confidence,
+            threshold=None if confidence is None else least,
             tokens_processed=answer.tokens_processed,
             mask_bytes=0 if grounded is None else grounded.mask_bytes,
             mask_sec=0.0 if grounded is None else grounded.mask_sec,
             timings=decoding_times(answer, timings),
         )
-        if not options.always_answer and self.confidence.withholds(confidence, options.min_confidence):
+        if not options.always_answer and sure.withholds(confidence, least):
             if on_text is not None:
                 on_text(NOT_FOUND)
             cites_nothing = replace(mixture, weights=())
@@ -418,7 +420,13 @@ class Asker:
             hint = "precog index PATH… --corpus DIR"
             raise CorpusError("there is nothing in this corpus yet", given=self.searcher.store.path, hint=hint)
         return CorpusAnswer(
-            NOT_FOUND, self.backbone.card.name, "inject", confidence=0.0, abstained=True, timings=timings
+            NOT_FOUND,
+            self.backbone.card.name,
+            "inject",
+            confidence=0.0,
+            threshold=_least(self.confidence, options),
+            abstained=True,
+            timings=timings,
         )
 
     def _settings(self, options: AskOptions) -> GroundedSettings | FreeSettings:
@@ -428,6 +436,11 @@ class Asker:
         if options.max_tokens is None:
             return self._grounded
         return replace(self._grounded, max_span_tokens=options.max_tokens)
+
+
+def _least(sure: Confidence, options: AskOptions) -> float:
+    """The confidence below which there is no answer."""
+    return sure.threshold if options.min_confidence is None else options.min_confidence
 
 
 def _sources(texts: list[Text], options: AskOptions) -> list[Source]:

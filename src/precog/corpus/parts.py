@@ -1,13 +1,12 @@
 """The parts of a chunk that are read on their own where a corpus is studied, and those that a question is about."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float32
 
 from precog.backbones.protocol import Backbone
-from precog.engine.templates import question_segment
 from precog.index.nearness import nearest, nearness
 from precog.refine.focus import eligible
 from precog.store import Chunk as StoredChunk
@@ -45,6 +44,7 @@ def nearest_parts(
     store: CorpusStore,
     chunk: StoredChunk,
     question: str,
+    question_ids: Sequence[int],
     key: Float32[np.ndarray, " E"] | None,
     rule: str,
     backbone: Backbone,
@@ -55,6 +55,7 @@ def nearest_parts(
         store: the corpus.
         chunk: that was found.
         question: in words.
+        question_ids: its segment, boundary first.
         key: of the question; None where words alone are compared.
         rule: of composition: ``replay`` reads, and has none.
         backbone: the model. Where it would not ask their states, there is no part but the nearest.
@@ -67,5 +68,4 @@ def nearest_parts(
         return []
     texts = [chunk.info.text[slice(*part.span)] for part in parts]
     found = nearest(nearness(question, key, texts, [part.keys for part in parts]), texts)
-    asked = eligible(backbone, found, question_segment(backbone, question))
-    return [(parts[number], near) for number, near in asked]
+    return [(parts[number], near) for number, near in eligible(backbone, found, question_ids)]

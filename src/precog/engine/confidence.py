@@ -3,13 +3,16 @@
 A logistic regression over the search's own `Evidence`, fitted to answers whose truth was known; its coefficients are
 data of the model that was measured (``confidence`` in ``precog.json``). A model without them says
 P(answer) / (P(answer) + P(no answer)), which ranks nearly as well and is no probability.
+
+A state that is focused on a part of its text (`precog.refine.focus`) has scores of another scale than one that was read
+once. Coefficients that were fitted to such answers stand beside the others, under ``focused``.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from precog.backbones.card import Json, ModelCard
+from precog.backbones.card import FOCUSED, Json, ModelCard
 from precog.engine.evidence import FEATURES, Evidence
 from precog.engine.grounded import GroundedSettings
 from precog.engine.modes import Answer
@@ -81,10 +84,12 @@ class Confidence:
     Attributes:
         calibration: of the model; None where nobody fitted one.
         threshold: below it an answer counts as not found, unless somebody asks for another.
+        focused: the calibration of answers from focused states; None where they are judged as the others are.
     """
 
     calibration: Calibration | None
     threshold: float
+    focused: Calibration | None = None
 
     @classmethod
     def of_model(cls, card: ModelCard) -> "Confidence":
@@ -94,10 +99,32 @@ class Confidence:
             ModelError: the card's coefficients are none.
             UsageError: its settings of decoding are none.
         """
-        if card.confidence:
-            calibration = Calibration.from_json(card.confidence)
-            return cls(calibration, calibration.threshold)
-        return cls(None, GroundedSettings.from_card(card.decoding).min_confidence)
+        if not card.confidence:
+            return cls(None, GroundedSettings.from_card(card.decoding).min_confidence)
+        calibration = Calibration.from_json({key: card.confidence[key] for key in card.confidence if key != FOCUSED})
+        focused = None
+        if FOCUSED in card.confidence:
+            values, where = card.confidence[FOCUSED], f"precog.json: confidence: {FOCUSED}"
+            if not isinstance(values, dict):
+                raise ModelError(f"{where} is no object", given=f"{values!r:.40}", expected=", ".join(KEYS))
+            focused = Calibration.from_json(values, where)
+        return cls(calibration, calibration.threshold, focused)
+
+    def where(self, is_focused: bool) -> "Confidence":
+        """How sure answers are from states that are focused, or from those that are not."""
+        if not is_focused or self.focused is None:
+            return self
+        return Confidence(self.focused, self.focused.threshold)
+
+    def judging(self, answer: Answer, focused: Sequence[bool]) -> "Confidence":
+        """What one answer is judged by: what was fitted to states like that of the source where it stands.
+
+        Args:
+            answer: that was given.
+            focused: of each of its sources, whether its state was focused; of those that are not there, it was not.
+        """
+        source = 0 if answer.grounded is None else answer.grounded.scores.source
+        return self.where(source < len(focused) and focused[source])
 
     def of(self, answer: Answer) -> float | None:
         """Of one answer, 0 to 1; None for a free one, whose scores say how it is worded and not where it stands."""

@@ -104,11 +104,13 @@ class Scores:
         log_probability: of the answer and its end, under the mask of that source.
         no_answer_log_probability: log p(end) before any token.
         free_entropy: of the first token over the whole vocabulary, nats.
+        source: index of the source.
     """
 
     log_probability: float
     no_answer_log_probability: float
     free_entropy: float
+    source: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Grounded:
         """What tells how likely the answer's source is to hold it: other sources, which need not, have no say in it."""
         if self.of_source is not None:
             return self.of_source
-        return Scores(self.best.log_probability, self.no_answer_log_probability, self.free_entropy)
+        return Scores(self.best.log_probability, self.no_answer_log_probability, self.free_entropy, self.best.member)
 
     @property
     def confidence(self) -> float:

@@ -238,6 +238,7 @@ def _of_source(
         log_probability=float(torch.logsumexp(answer[own], 0) - weight),
         no_answer_log_probability=float(torch.logsumexp(ended[own], 0) - weight),
         free_entropy=entropy(torch.logsumexp((initial[own] - weight)[:, None] + each[own], 0)),
+        source=best,
     )
 
 

@@ -94,7 +94,8 @@ class Member:
         token_ids: of it.
         offsets: characters of each token.
         state: decoded from the codec, with its τ.
-        refined: whether it was trained on, or focused, after reading, so that reading does not give it.
+        refined: whether it was trained on after it was read, so that reading does not give it.
+        focused: whether it is focused on a part of the paragraph, which no reading gives either.
     """
 
     text: str
@@ -102,6 +103,7 @@ class Member:
     offsets: list[tuple[int, int]]
     state: State
     refined: bool = False
+    focused: bool = False
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,11 @@ class Hotpot:
         """Questions."""
         return len(self.questions)
 
+    @property
+    def _most_injected(self) -> int:
+        """Members whose states a rule starts from; what `replay` alone has reads on, and is not focused."""
+        return max(k for k in self.top_k if any(rule.how.rule != "replay" for rule in self._ways(k)))
+
     def _ways(self, k: int) -> list[Rule]:
         return [_BEST_ALONE] if k == 1 else [rule for rule in self.rules if rule.runs_at(k)]
 
@@ -144,7 +149,7 @@ class Hotpot:
         order = ranked(question.question, texts, self._encoder)[: max(self.top_k)]
         titles = [question.paragraphs[place].title for place, _ in order]
         members = members_of(self.backbone, [texts[place] for place, _ in order], self._codec, self._states)
-        found = [self._focused(question.question, member) for member in members]
+        found = [self._focused(question.question, member) for member in members[: self._most_injected]]
         scores = [score for _, score in order]
         said: dict[str, dict[str, dict[str, object]]] = {}
         for name, decoding in self._decodings.items():
@@ -214,8 +219,7 @@ class Hotpot:
 def _started_from(members: Sequence[Member], found: Sequence[Focused]) -> list[Member]:
     """Members with their focused states."""
     return [
-        replace(member, state=one.state, refined=member.refined or one.state is not member.state)
-        for member, one in zip(members, found, strict=True)
+        replace(member, state=one.state, focused=one.is_focused) for member, one in zip(members, found, strict=True)
     ]
 
 

@@ -101,7 +101,9 @@ def answer_by(
         sources=[Source.of(member.token_ids) for member in members],
         settings=decoding,
     )
-    return _said(backbone, members, made), made.exact and not any(member.refined for member in members)
+    return _said(backbone, members, made), made.exact and not any(
+        member.refined or member.focused for member in members
+    )
 
 
 def _said(backbone: Backbone, members: Sequence[Member], made: Composed) -> Said:
@@ -114,6 +116,6 @@ def _said(backbone: Backbone, members: Sequence[Member], made: Composed) -> Said
     member = members[best.member]
     spans = member.offsets[best.start : best.start + best.length]
     text = member.text[spans[0][0] : spans[-1][1]].strip()
-    confidence = Confidence.of_model(backbone.card).of(answer)
+    confidence = Confidence.of_model(backbone.card).judging(answer, [member.focused for member in members]).of(answer)
     assert confidence is not None
     return Said(text, confidence, answer.tokens_processed, seconds, first_sec)

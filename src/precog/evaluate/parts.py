@@ -6,6 +6,7 @@ does in a corpus of quality ``study``.
 
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -65,6 +66,11 @@ class Focused:
     tokens_read: int = 0
     seconds: float = 0.0
 
+    @property
+    def is_focused(self) -> bool:
+        """Whether the state is more than the passage's own."""
+        return self.part is not None
+
 
 class Parts:
     """The parts of passages, with their keys and stored states.
@@ -106,36 +112,45 @@ class Parts:
         """Bytes of the encoded states of a passage's parts."""
         return sum(len(part.stored.data) for part in self.of(passage))
 
-    def nearest(self, question: str, passage: str) -> list[tuple[Part, float]]:
-        """The parts that a question may be about, the nearest first, with their nearness; none of a single one."""
+    def nearest(self, question: str, question_ids: Sequence[int], passage: str) -> list[tuple[Part, float]]:
+        """The parts that a question may be about, the nearest first, with their nearness; none of a single one.
+
+        Args:
+            question: in words.
+            question_ids: its segment, boundary first.
+            passage: whose parts they are.
+        """
         parts = self.of(passage)
         if not parts:
             return []
         key = self._key(question)
         texts = [part.text for part in parts]
         scores = nearness(question, key, texts, [part.key for part in parts])
-        found = eligible(self._backbone, nearest(scores, texts), question_segment(self._backbone, question))
+        found = eligible(self._backbone, nearest(scores, texts), question_ids)
         return [(parts[number], near) for number, near in found]
 
-    def focused(self, state: State, question: str, passage: str, *, alone: bool = False) -> Focused:
+    def state(self, part: Part) -> State:
+        """A part's own state, decoded anew."""
+        return part.stored.state(self._codec, self._backbone.spec)
+
+    def focused(self, state: State, question: str, passage: str) -> Focused:
         """A passage's state, focused on the part that a question is about.
 
         Args:
             state: of the passage, as a store gives it back.
             question: that is asked.
             passage: whose parts are chosen from.
-            alone: that part's own state instead.
         """
         self.of(passage), self._key(question)
         started = time.perf_counter()
-        found = self.nearest(question, passage)
+        asked = question_segment(self._backbone, question)
+        found = self.nearest(question, asked, passage)
         if not found:
             return Focused(state)
-        states = [part.stored.state(self._codec, self._backbone.spec) for part, _ in found]
-        asked = question_segment(self._backbone, question)
+        states = [self.state(part) for part, _ in found]
         made = focus(self._backbone, state, states, [near for _, near in found], asked)
         return Focused(
-            state=states[made.number] if alone else made.state,
+            state=made.state,
             part=found[made.number][0],
             in_doubt=len(found) > 1,
             tokens_read=made.tokens_read,

@@ -162,7 +162,7 @@ class PassageExperiment:
     def _answer(self, asked: str, text: str) -> Said:
         """An answer from the state of a text."""
         found = self._states.focused(text, self._codec, asked)
-        return self._reader.answer_from(found.state, asked, [text]).after(found)
+        return self._reader.answer_from(found.state, asked, [text], None, [found.is_focused]).after(found)
 
 
 def summary(records: Sequence[Record]) -> dict[str, object] | None:

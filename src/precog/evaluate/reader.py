@@ -129,16 +129,15 @@ class ParagraphReader:
         self.encode([paragraph])
         return self._offline_sec[paragraph]
 
-    def focused(self, question: str, paragraph: str, *, alone: bool = False) -> Focused:
+    def focused(self, question: str, paragraph: str) -> Focused:
         """A paragraph's stored state, focused on the part that a question is about; as it is where no parts are kept.
 
         Args:
             question: that is asked.
             paragraph: whose state it is.
-            alone: that part's own state instead.
         """
         state = self.state(paragraph)
-        return Focused(state) if self.parts is None else self.parts.focused(state, question, paragraph, alone=alone)
+        return Focused(state) if self.parts is None else self.parts.focused(state, question, paragraph)
 
     def source(self, paragraph: str) -> Source:
         """What an answer from a paragraph may be a span of: all its tokens."""
@@ -151,6 +150,7 @@ class ParagraphReader:
         scores: Sequence[float],
         temperature: float,
         sources: Sequence[Source] | None = None,
+        found: Sequence[Focused] | None = None,
     ) -> Said:
         """Answer from the states of paragraphs, composed by the paper's softmax mean when there are several.
 
@@ -160,32 +160,53 @@ class ParagraphReader:
             scores: of the paragraphs.
             temperature: of the softmax over them.
             sources: what a grounded answer may be a span of: the last tokens of each paragraph; None for all of them.
+            found: what `focused` says of each paragraph; None where nobody has asked it yet.
         """
-        found = [self.focused(question, paragraph) for paragraph in paragraphs]
+        if found is None:
+            found = [self.focused(question, paragraph) for paragraph in paragraphs]
         state = found[0].state
         if len(found) > 1:
             states = [one.state for one in found]
             state = compose(states, scores, self.backbone.spec, temperature=temperature).state
-        return self.answer_from(state, question, paragraphs, sources).after(*found)
+        focused = [one.is_focused for one in found]
+        return self.answer_from(state, question, paragraphs, sources, focused).after(*found)
 
-    def inject_part(self, question: str, paragraph: str) -> Said:
-        """Answer from the state of the chosen part alone; the paragraph's own where it has no parts."""
-        found = self.focused(question, paragraph, alone=True)
-        return self.answer_from(found.state, question, [paragraph]).after(found)
+    def inject_part(self, question: str, paragraph: str, found: Focused) -> Said:
+        """Answer from the state of the chosen part alone; the paragraph's own where it has no parts.
 
-    def inject_other(self, question: str, paragraph: str, other: str) -> Said:
-        """Answer from the state of another paragraph, under the mask of the right one."""
-        found = self.focused(question, other)
-        return self.answer_from(found.state, question, [paragraph]).after(found)
+        Args:
+            question: that is asked.
+            paragraph: that the part is of.
+            found: what `focused` says of it.
+        """
+        state = found.state if found.part is None or self.parts is None else self.parts.state(found.part)
+        return self.answer_from(state, question, [paragraph]).after(found)
+
+    def inject_other(self, question: str, paragraph: str, found: Focused) -> Said:
+        """Answer from the state of another paragraph, of which `focused` says ``found``, under the right one's mask."""
+        return self.answer_from(found.state, question, [paragraph], None, [found.is_focused]).after(found)
 
     def answer_from(
-        self, state: State, question: str, paragraphs: Sequence[str], sources: Sequence[Source] | None = None
+        self,
+        state: State,
+        question: str,
+        paragraphs: Sequence[str],
+        sources: Sequence[Source] | None = None,
+        focused: Sequence[bool] = (),
     ) -> Said:
-        """Answer from any state, under the mask of paragraphs; ``sources`` as for `inject`."""
+        """Answer from any state, under the mask of paragraphs.
+
+        Args:
+            state: to answer from.
+            question: that is asked.
+            paragraphs: that a grounded answer is a span of.
+            sources: as for `inject`.
+            focused: of each paragraph, whether what it has given to the state was focused, as its confidence needs it.
+        """
         ids = question_segment(self.backbone, question)
         given = [self.source(paragraph) for paragraph in paragraphs] if sources is None else sources
         answer = answer_inject(self.backbone, state, ids, sources=given, settings=self.settings)
-        return self._said(answer, paragraphs, given)
+        return self._said(answer, paragraphs, given, focused)
 
     def in_context(self, question: str, paragraph: str, source: Source | None = None) -> Said:
         """Answer by reading the paragraph and the question in one pass; ``source`` as for `inject`."""
@@ -195,9 +216,8 @@ class ParagraphReader:
         """The same, the paragraph read once though its states have read it twice."""
         return self._read(self._once, question, paragraph, None)
 
-    def in_context_part(self, question: str, paragraph: str) -> Said:
-        """The same, the chosen part read once more behind the paragraph, in one segment with it."""
-        found = self.focused(question, paragraph)
+    def in_context_part(self, question: str, paragraph: str, found: Focused) -> Said:
+        """The same, the part that ``found`` is focused on read once more behind the paragraph, in one segment."""
         more = () if found.part is None else found.part.token_ids
         return self._read(self.backbone, question, paragraph, None, more).after(found)
 
@@ -225,13 +245,15 @@ class ParagraphReader:
             answer_none(self.backbone, question_segment(self.backbone, question), settings=settings), [], []
         )
 
-    def _said(self, answer: Answer, paragraphs: Sequence[str], sources: Sequence[Source]) -> Said:
+    def _said(
+        self, answer: Answer, paragraphs: Sequence[str], sources: Sequence[Source], focused: Sequence[bool] = ()
+    ) -> Said:
         found = answer.grounded
         if found is None:
             text = self.backbone.tokenizer.decode(list(answer.token_ids)).strip()
         else:
             text = self.span_text(found.best, paragraphs[found.best.member], sources[found.best.member])
-        confidence = self._confidence.of(answer)
+        confidence = self._confidence.judging(answer, focused).of(answer)
         said = float("nan") if confidence is None else confidence
         return Said(text, said, answer.tokens_processed, answer.total_sec, answer.first_token_sec)
 

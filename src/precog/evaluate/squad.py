@@ -12,7 +12,7 @@ starts from its state alone.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +26,7 @@ from precog.errors import UsageError
 from precog.evaluate.experiment import Record
 from precog.evaluate.metrics import exact_match, f1
 from precog.evaluate.paragraphs import Paragraphs
-from precog.evaluate.parts import about_parts
+from precog.evaluate.parts import Focused, about_parts
 from precog.evaluate.reader import ParagraphReader, Said
 from precog.evaluate.regex_baseline import answer_by_rule
 from precog.evaluate.retrieving import encoder_of
@@ -82,6 +82,7 @@ class _Given:
     three: Sequence[str]
     scores: Sequence[float]
     other: str
+    focused: Mapping[str, Focused]
 
 
 class Squad:
@@ -147,10 +148,13 @@ class Squad:
         three, weights = found[:3], scores[:3]
         if chosen.context == "gold" and found and question.context not in three:
             three, weights = [question.context, *three[:2]], [max(weights), *weights[:2]]
-        given = _Given(question.question, first, three, weights, self._other(question, first))
-        self._reader.encode([first, *three, *([given.other] if "other" in chosen.modes else [])])
-        focused = self._reader.focused(question.question, first)
-        part = focused.part
+        other = self._other(question, first)
+        self._reader.encode([first, *three, *([other] if "other" in chosen.modes else [])])
+        injected = {"inject_top3": three, "other": [other]}
+        started_from = dict.fromkeys([first, *(text for mode in chosen.modes for text in injected.get(mode, ()))])
+        focused = {text: self._reader.focused(question.question, text) for text in started_from}
+        given = _Given(question.question, first, three, weights, other, focused)
+        part = focused[first].part
         return {
             "id": question.id,
             "question": question.question,
@@ -159,7 +163,7 @@ class Squad:
             "bytes": self._reader.stored_bytes(first),
             "offline_sec": self._reader.offline_sec(first),
             "part_hit": None if part is None else any(answer in part.text for answer in question.answers),
-            "in_doubt": None if part is None else focused.in_doubt,
+            "in_doubt": None if part is None else focused[first].in_doubt,
             "said": {
                 mode: _say(self._reader, mode, given, chosen.compose_temperature).to_json() for mode in chosen.modes
             },
@@ -197,19 +201,21 @@ def _say(reader: ParagraphReader, mode: str, given: _Given, temperature: float) 
         case "in_context_once":
             return reader.in_context_once(given.question, given.paragraph)
         case "in_context_part":
-            return reader.in_context_part(given.question, given.paragraph)
+            return reader.in_context_part(given.question, given.paragraph, given.focused[given.paragraph])
         case "inject_part":
-            return reader.inject_part(given.question, given.paragraph)
+            return reader.inject_part(given.question, given.paragraph, given.focused[given.paragraph])
         case "inject_top1":
-            return reader.inject(given.question, [given.paragraph], [1.0], 1.0)
+            found = [given.focused[given.paragraph]]
+            return reader.inject(given.question, [given.paragraph], [1.0], 1.0, found=found)
         case "inject_top3":
-            return reader.inject(given.question, given.three, given.scores, temperature)
+            found = [given.focused[text] for text in given.three]
+            return reader.inject(given.question, given.three, given.scores, temperature, found=found)
         case "none":
             return reader.none(given.question)
         case "mask_only":
             return reader.mask_only(given.question, given.paragraph)
         case _:
-            return reader.inject_other(given.question, given.paragraph, given.other)
+            return reader.inject_other(given.question, given.paragraph, given.focused[given.other])
 
 
 def _report(

@@ -44,13 +44,13 @@ def focus(
     """A chunk's state, focused on the part that a question is about.
 
     Where several parts are about as near, the question is read from the states of each, alone and in the mean, and they
-    are asked whether they hold an answer (`claims`); who is nearest and surest is chosen. A model whose card says
-    nothing of confidence was not seen to know that, and there the nearest is; so it is where the question is long.
+    are asked whether they hold an answer (`claims`); who is nearest and surest is chosen.
 
     Args:
         backbone: the model.
         chunk: state of the whole chunk, at a boundary.
-        parts: states of the parts that it may be about, at boundaries, the nearest first; at least one.
+        parts: states of the parts that it may be about, at boundaries, the nearest first, as `eligible` leaves them; at
+            least one.
         nearness: of each to the question.
         question_ids: the question's segment, boundary first.
 
@@ -59,7 +59,6 @@ def focus(
         StateError: one is live, or the model's states cannot be averaged.
         BoundaryError, InputError: as `Backbone.read`.
     """
-    parts = eligible(backbone, parts, question_ids)
     means = [focused(chunk, part, backbone.spec) for part in parts]
     if len(parts) == 1:
         return Focus(means[0], 0, 0)
@@ -75,7 +74,16 @@ def focus(
 
 
 def eligible(backbone: Backbone, parts: Sequence[T], question_ids: Sequence[int]) -> Sequence[T]:
-    """Of parts, the nearest first, those that `focus` chooses from: the nearest alone where states are not asked."""
+    """Of parts, the nearest first, those that `focus` chooses from; no state of the others is needed.
+
+    A model whose card says nothing of confidence was not seen to know what its states hold, and there it is the nearest
+    alone; so it is where the question is long.
+
+    Args:
+        backbone: the model.
+        parts: that the question may be about.
+        question_ids: the question's segment, boundary first.
+    """
     asks = backbone.card.confidence and len(question_ids) <= _LONGEST_QUESTION
     return parts if asks else parts[:1]
 

@@ -108,6 +108,7 @@ class _Loaded:
         is_refined: whether it was trained on after it was read.
         tokens_read: to make states again that gave way, and to choose the part that it is focused on.
         opened_sec: seconds that its record took to become its state, and what was read for it.
+        is_focused: whether it is focused on a part of the source.
     """
 
     state: State
@@ -116,6 +117,7 @@ class _Loaded:
     is_refined: bool = False
     tokens_read: int = 0
     opened_sec: float = 0.0
+    is_focused: bool = False
 
 
 class Session:
@@ -359,8 +361,9 @@ class Session:
             )
         answer = composed.answer
         refined = any(one.is_refined for one in loaded)
-        confidence = self._confidence.of(answer)
-        is_withheld = self._confidence.withholds(confidence, self.options.min_confidence)
+        sure = self._confidence.judging(answer, [one.is_focused for one in loaded])
+        confidence = sure.of(answer)
+        is_withheld = sure.withholds(confidence, self.options.min_confidence)
         abstained = is_withheld and not self.options.always_answer
         weighed = [replace(entry, weight=weight) for entry, weight in zip(members, composed.weights, strict=True)]
         return Reply(
@@ -390,7 +393,7 @@ class Session:
         parts = []
         if self._searcher.settings.is_studied:
             rule = self.options.composing.rule
-            parts = nearest_parts(store, entry.corpus.chunk, utterance, key, rule, self.backbone)
+            parts = nearest_parts(store, entry.corpus.chunk, utterance, question_ids, key, rule, self.backbone)
         text = Text(entry.corpus, store, self._chunk_states, self.backbone, parts)
         is_refined = text.is_refined
         as_read = self._chunk_states.keeps_states and not parts and not is_refined
@@ -398,7 +401,8 @@ class Session:
         started = time.perf_counter()
         opened = text.open(question_ids)
         opened_sec = time.perf_counter() - started
-        return _Loaded(opened.state, text.source(), as_read, is_refined, opened.tokens_read, opened_sec)
+        is_focused = opened.focus is not None
+        return _Loaded(opened.state, text.source(), as_read, is_refined, opened.tokens_read, opened_sec, is_focused)
 
     def _spans(self, utterance: str, members: list[SessionEvidence], read: list[Source]) -> list[Source]:
         tokenizer = self.backbone.tokenizer

@@ -4,34 +4,60 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from precog.backbones.card import Json, ModelCard
+from precog.backbones.card import FOCUSED, Json, ModelCard
 from precog.backbones.kind import kind_of
 from precog.backbones.tenns.adapter import is_adapter
 from precog.backbones.tenns.checkpoint import CARD_FILE, read_card
 from precog.errors import ModelError
 from precog.writing import output_file
 
-__all__ = ["keep_confidence"]
+__all__ = ["card_to_keep_on", "keep_confidence"]
 
 
-def keep_confidence(folder: Path, confidence: Mapping[str, Json]) -> ModelCard:
+def card_to_keep_on(folder: Path, *, focused: bool = False) -> ModelCard:
+    """The card of a model that `keep_confidence` can write on.
+
+    Args:
+        folder: of the model.
+        focused: what is to be kept is of answers from focused states; it stands beside that of the others.
+
+    Raises:
+        ModelError: the card is missing or damaged, it is an adapter's or another library's model, or there is nothing
+            to stand beside.
+    """
+    if kind_of(folder)[0] != "tenns" or is_adapter(folder):
+        expected = "the folder of a TENNs-LLM; merge an adapter first: precog train merge"
+        raise ModelError("this model has no card to keep a confidence on", given=folder, expected=expected)
+    card = read_card(folder)[0]
+    if focused and not card.confidence:
+        raise ModelError(
+            "this model's card has no confidence for states that are read once, which focusing itself goes by",
+            given=folder,
+            hint="precog eval abstain --fit FILE --keep first",
+        )
+    return card
+
+
+def keep_confidence(folder: Path, confidence: Mapping[str, Json], *, focused: bool = False) -> ModelCard:
     """Put what makes a probability of a model's scores on its card, in place of what was there.
 
     Args:
         folder: of the model.
-        confidence: the card's field of that name.
+        confidence: coefficients, as `precog.engine.confidence.Calibration` has them.
+        focused: they are of answers from focused states. What was there for the others stays, and the other way round.
 
     Returns:
         The card that was written.
 
     Raises:
-        ModelError: the card is missing or damaged, or it is an adapter's or another library's model.
+        ModelError: as `card_to_keep_on`.
         StorageError: the disk refuses.
     """
-    if kind_of(folder)[0] != "tenns" or is_adapter(folder):
-        expected = "the folder of a TENNs-LLM; merge an adapter first: precog train merge"
-        raise ModelError("this model has no card to keep a confidence on", given=folder, expected=expected)
-    card = replace(read_card(folder)[0], confidence=dict(confidence))
+    card = card_to_keep_on(folder, focused=focused)
+    own = dict(card.confidence)
+    other = {FOCUSED: own.pop(FOCUSED)} if FOCUSED in own else {}
+    kept = {**own, FOCUSED: dict(confidence)} if focused else {**confidence, **other}
+    card = replace(card, confidence=kept)
     with output_file(folder / CARD_FILE, "model's card", mode=0o644) as file:
         file.write(card.to_json().encode())
     return card
