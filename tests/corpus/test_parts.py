@@ -3,7 +3,6 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tiny_corpus import WordEncoder, checksum, numbered, write
 
 from precog.backbones.tenns.backbone import TennsBackbone
 from precog.backbones.tenns.checkpoint import save_model
-from precog.corpus import ask as ask_module
 from precog.corpus import corpus as corpus_module
 from precog.corpus import indexing as indexing_module
 from precog.corpus import reindex as reindex_module
@@ -29,7 +27,6 @@ from precog.corpus.unfinished import unfinished
 from precog.corpus.verify import verify_corpus
 from precog.corpus.writer import MadeStates, UnitWriter
 from precog.engine import Source, answer_inject, question_segment
-from precog.engine.confidence import Calibration
 from precog.errors import DamagedCorpusError
 from precog.evaluate.parts import Parts
 from precog.evaluate.reader import ParagraphReader
@@ -363,59 +360,6 @@ def test_states_that_are_not_asked_are_not_looked_at(island: Path, model: ModelC
     for old, new in zip(before, said(), strict=True):
         assert new.tokens_processed - old.tokens_processed == sum(map(len, tokens))
         assert (new.text, new.mixture.focus_of(0)) == (old.text, old.mixture.focus_of(0))
-
-
-OF_READ = {"bias": 0.0, "weights": {}, "threshold": 0.25, "fitted": {}}  # 0.5
-OF_FOCUSED = {"bias": -1.0, "weights": {}, "threshold": 0.75, "fitted": {}}  # 0.27
-
-
-@pytest.mark.parametrize(
-    ("confidence", "of_focused"), [({**OF_READ, "focused": OF_FOCUSED}, OF_FOCUSED), (OF_READ, OF_READ)]
-)
-def test_an_answer_from_a_focused_state_has_a_confidence_and_a_threshold_of_its_own(
-    island: Path, backbone: TennsBackbone, encoder: WordEncoder, monkeypatch: pytest.MonkeyPatch, confidence, of_focused
-) -> None:
-    sure = copy(backbone)
-    sure.card = replace(backbone.card, confidence=confidence)
-    monkeypatch.setattr(ask_module, "open_model", lambda *_: sure)
-    with Asker(island) as asker:
-        for mode, of in (("inject", of_focused), ("in-context", OF_READ)):
-            own = Calibration.from_json(of)
-            given = asker.ask(QUESTION, AskOptions(mode=mode))
-            focused = given.mixture.focused
-            assert focused == ((True,) if mode == "inject" else ())
-            assert (given.confidence, given.threshold) == (own.probability({}), own.threshold)
-            assert given.abstained == (of is OF_FOCUSED)
-            asked = asker.ask(QUESTION, AskOptions(mode=mode, min_confidence=own.probability({})))
-            assert (asked.abstained, asked.threshold) == (False, own.probability({}))
-        free = asker.ask(QUESTION, AskOptions(free=True, max_tokens=2))
-        assert (free.confidence, free.threshold) == (None, None)
-        parts = Parts(sure, encoder, codec_named("fp32"))
-        reader = ParagraphReader(sure, "fp32", asker._grounded, parts=parts)
-        said = [reader.inject(QUESTION, [text], [1.0], 1.0).confidence for text in (ISLAND, LAST)]
-        assert said == [Calibration.from_json(of).probability({}) for of in (of_focused, OF_READ)]
-        assert reader.in_context(QUESTION, ISLAND).confidence == 0.5
-
-
-def test_each_of_several_sources_is_judged_as_it_came(
-    tmp_path: Path, model: ModelChoice, backbone: TennsBackbone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "two", "one.txt", "Somebody else paints boats today")
-    index(write(tmp_path / "two", "several.txt", LIGHTHOUSE).parent, tmp_path / "t", model)
-    sure = copy(backbone)
-    sure.card = replace(backbone.card, confidence={**OF_READ, "focused": OF_FOCUSED})
-    monkeypatch.setattr(ask_module, "open_model", lambda *_: sure)
-    with Asker(tmp_path / "t") as asker:
-        seen = set()
-        for question in (QUESTION, "Who paints boats today?"):
-            options = AskOptions(inject=2, top_k=2, always_answer=True, compose_temperature=0.01)
-            answer = asker.ask(question, options)
-            assert sorted(answer.mixture.focused) == [False, True]
-            is_focused = answer.mixture.focused[answer.citation.source]
-            own = Calibration.from_json(OF_FOCUSED if is_focused else OF_READ)
-            assert (answer.confidence, answer.threshold) == (own.probability({}), own.threshold)
-            seen.add(is_focused)
-    assert seen == {False, True}
 
 
 def test_an_evaluation_answers_as_users_are_answered(

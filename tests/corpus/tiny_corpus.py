@@ -44,9 +44,10 @@ def make_store(
     layers: str = "all",
     codec: str = "fp16",
     keys: str = "text",
+    quality: str = "fast",
 ) -> CorpusStore:
     settings = CorpusSettings(
-        "", "", encoder.fingerprint, chunk_tokens=chunk_tokens, layers=layers, codec=codec, keys=keys
+        "", "", encoder.fingerprint, chunk_tokens=chunk_tokens, layers=layers, codec=codec, keys=keys, quality=quality
     )
     return CorpusStore.create(
         folder,

@@ -49,7 +49,10 @@ def abstain(
     coefficients: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Coefficients, as --out writes them.  \\[default: the model's]", show_default=False
+            metavar="FILE",
+            help="Coefficients, as --out writes them; with --quality study those of focused answers.  "
+            "\\[default: the model's]",
+            show_default=False,
         ),
     ] = None,
     target: Annotated[

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from precog.errors import UsageError
 from precog.ops.scan import diagonal_scan
+from precog.ops.traced import is_traced
 
 FUSED = torch.version.cuda is not None and find_spec("triton") is not None
 if FUSED:
@@ -57,7 +58,8 @@ def selective_scan(
         )
     if FUSED and v.is_cuda and beta.dtype == v.dtype and triton_diagonal.is_supported(v, dt, real):
         start = None if initial is None else initial.to(dt.dtype)
-        states, final, _ = triton_diagonal.selective_scan_op(v, beta, dt, real, omega, start, resets)
+        scan = triton_diagonal.selective_scan_op if is_traced() else triton_diagonal.launch_scan
+        states, final, _ = scan(v, beta, dt, real, omega, start, resets)
         return states, final
     return torch_selective_scan(v, beta, dt, real, omega, initial, resets)
 

@@ -17,6 +17,8 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from precog.ops.traced import is_traced
+
 DTYPES = (torch.bfloat16, torch.float32)
 MAX_TAPS = 8  # as many inputs and gradients as a program keeps in registers
 TOKENS, CHANNELS, WARPS = 16, 128, 4  # tile of a program of the forward pass
@@ -193,8 +195,7 @@ def _channels_last(x: Tensor) -> Tensor:
     return x if x.stride(2) == 1 else x.contiguous()
 
 
-@torch.library.custom_op("precog::segment_conv", mutates_args=())
-def _conv(v: Tensor, weight: Tensor, bias: Tensor, tail: Tensor | None, segments: Tensor | None) -> Tensor:
+def _forward(v: Tensor, weight: Tensor, bias: Tensor, tail: Tensor | None, segments: Tensor | None) -> Tensor:
     v = _channels_last(v)
     rows, length, inner = v.shape
     out = v.new_empty(rows, length, inner)
@@ -220,6 +221,9 @@ def _conv(v: Tensor, weight: Tensor, bias: Tensor, tail: Tensor | None, segments
             num_warps=WARPS,
         )
     return out
+
+
+_conv = torch.library.custom_op("precog::segment_conv", _forward, mutates_args=())
 
 
 @_conv.register_fake
@@ -311,5 +315,7 @@ def triton_segment_conv(
         tail: the last kernel − 1 inputs before the first token, oldest first; zeros when None.
         segments: number of boundary tokens up to and including each token; None lets the window cross them.
     """
-    result: Tensor = _conv(v, weight, bias, tail if weight.shape[1] > 1 else None, segments)
+    result: Tensor = (_conv if is_traced() else _forward)(
+        v, weight, bias, tail if weight.shape[1] > 1 else None, segments
+    )
     return result

@@ -213,8 +213,7 @@ def _tiles_of(v: Tensor, dt: Tensor) -> Tiles:
     return tiles_for(v.shape[0], modes, modes // dt.shape[2])
 
 
-@torch.library.custom_op("precog::selective_scan", mutates_args=())
-def selective_scan_op(
+def launch_scan(
     v: Tensor,
     beta: Tensor,
     dt: Tensor,
@@ -223,8 +222,12 @@ def selective_scan_op(
     initial: Tensor | None,
     resets: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The forward kernel as one operation that a compiler does not look into."""
+    """States, the final one, and what the backward pass starts from, in tiles of the size that suits."""
     return launch_forward(v, beta, dt, real, omega, initial, resets, _tiles_of(v, dt))
+
+
+# the same as one operation that a compiler does not look into
+selective_scan_op = torch.library.custom_op("precog::selective_scan", launch_scan, mutates_args=())
 
 
 @selective_scan_op.register_fake

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from precog.ops.reference import HeadState
+from precog.ops.traced import is_traced
 
 DTYPES = (torch.bfloat16, torch.float32)
 MAX_STATE = 128 * 64  # reals of one head's state that fit in a program's registers
@@ -228,8 +229,7 @@ def _bytes(resets: Tensor | None) -> Tensor | None:
     return None if resets is None else resets.contiguous().view(torch.uint8)
 
 
-@torch.library.custom_op("precog::outer_scan", mutates_args=())
-def _scan(
+def _forward(
     log_decay: Tensor,
     write: Tensor,
     value: Tensor,
@@ -266,6 +266,9 @@ def _scan(
             **_constants(write, value, chunk_length),
         )
     return readouts, final, entering
+
+
+_scan = torch.library.custom_op("precog::outer_scan", _forward, mutates_args=())
 
 
 @_scan.register_fake
@@ -403,5 +406,6 @@ def triton_outer_scan(
     if initial is not None:
         initial = initial.float()
     save = torch.is_grad_enabled()
-    readouts, final, _ = _scan(log_decay.float(), write, value, read, initial, resets, size, save)
+    scan = _scan if is_traced() else _forward
+    readouts, final, _ = scan(log_decay.float(), write, value, read, initial, resets, size, save)
     return readouts, final
