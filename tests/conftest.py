@@ -1,6 +1,8 @@
 """What every test gets: no setting of the user's, one thread, and examples that are the same on every run."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,17 @@ patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", patient, derandomize=True)
 settings.register_profile("dev", patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What collecting makes stays: no garbage is looked for meanwhile, but once at its end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)
