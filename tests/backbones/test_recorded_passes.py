@@ -1,6 +1,9 @@
 """Recorded passes are passes: what they compute, whose it is, and which weights they use."""
 
 import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -26,6 +29,85 @@ def test_shapes_are_rounded_up():
 def test_on_a_cpu_nothing_is_recorded():
     backbone = TennsBackbone.wrap(build(TennsConfig.preset("tiny"), 0), load_mistral_tokenizer())
     assert backbone._recorded is None
+
+
+class Device:
+    """What torch calls a GPU with, told and not done: nothing is computed when a recording is replayed."""
+
+    def __init__(self, monkeypatch):
+        self.events, self.streams, self.current, self.guarded = [], [], "own", []
+        self.breaks, graph = False, torch.cuda.CUDAGraph
+        for name, stands_for in {
+            "Event": lambda: SimpleNamespace(wait=lambda: self.events.append("wait"), record=self._recorded()),
+            "Stream": lambda: "recording",
+            "CUDAGraph": lambda: self._graph_of(graph),
+            "graph": self._graph,
+            "graph_pool_handle": object,
+            "synchronize": lambda: None,
+            "current_stream": lambda: self.current,
+            "set_stream": lambda stream: setattr(self, "current", stream),
+            "device_of": self._device_of,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, stands_for)
+
+    def _recorded(self):
+        self.streams.append("event")
+        return lambda: self.events.append("record")
+
+    def _graph_of(self, kind):
+        made = Mock(spec=kind)
+        made.replay = lambda: self.events.append("replay")
+        return made
+
+    @contextmanager
+    def _graph(self, graph, pool, stream, capture_error_mode):
+        self.current = stream
+        if self.breaks:
+            raise RuntimeError("the recording broke off, and so did its end")
+        yield
+        self.current = "own"
+
+    @contextmanager
+    def _device_of(self, tensor):
+        self.guarded.append(tensor)
+        yield
+
+
+def plain(rows):
+    """A network of the CPU, and what a step of it takes."""
+    model = build(TennsConfig.preset("tiny-outer"), 0).requires_grad_(False).eval()
+    config = model.config
+    state = torch.zeros(config.layers, rows, config.state_reals)
+    return (
+        model,
+        torch.ones(rows, dtype=torch.int64),
+        state,
+        state.new_zeros(config.layers, rows, config.kernel - 1, config.inner),
+    )
+
+
+def test_whatever_recording_comes_next_waits_for_the_memory_that_all_share(monkeypatch):
+    device = Device(monkeypatch)
+    model, tokens, state, tail = plain(2)
+    passes = RecordedPasses(model, torch.float32)
+    for _ in range(WARM_UP + 1):
+        passes.step(tokens, state, tail)
+        passes.step(tokens[:1], state[:, :1], tail[:, :1])
+        passes.read(tokens[:, None], [1, 1], state, None)
+    assert len(passes._recordings) == 3
+    assert device.streams == ["event"]
+    assert device.events == ["wait", "replay", "record"] * 3
+    assert all(one.device == state.device for one in device.guarded)
+    assert len(device.guarded) == 3 * (WARM_UP + 1)  # the thread may stand at another device
+
+
+def test_a_recording_that_breaks_off_leaves_its_thread_on_the_stream_it_was_on(monkeypatch):
+    device = Device(monkeypatch)
+    model, *asked = plain(1)
+    passes = RecordedPasses(model, torch.float32)
+    device.breaks = True
+    assert [passes.step(*asked) for _ in range(WARM_UP + 2)] == [None] * (WARM_UP + 2)
+    assert device.current == "own"
 
 
 def network(preset, dtype=torch.float32, seed=0):

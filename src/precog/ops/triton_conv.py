@@ -17,6 +17,7 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from precog.ops.launching import on_own_device
 from precog.ops.traced import is_traced
 
 DTYPES = (torch.bfloat16, torch.float32)
@@ -195,6 +196,7 @@ def _channels_last(x: Tensor) -> Tensor:
     return x if x.stride(2) == 1 else x.contiguous()
 
 
+@on_own_device
 def _forward(v: Tensor, weight: Tensor, bias: Tensor, tail: Tensor | None, segments: Tensor | None) -> Tensor:
     v = _channels_last(v)
     rows, length, inner = v.shape

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from precog.errors import UsageError
+from precog.ops.launching import on_own_device
 from precog.ops.triton_diagonal_chain import backward_chain, forward_chain
 from precog.ops.triton_diagonal_kernels import backward_kernel, forward_kernel
 
@@ -213,6 +214,7 @@ def _tiles_of(v: Tensor, dt: Tensor) -> Tiles:
     return tiles_for(v.shape[0], modes, modes // dt.shape[2])
 
 
+@on_own_device
 def launch_scan(
     v: Tensor,
     beta: Tensor,

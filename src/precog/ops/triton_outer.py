@@ -19,6 +19,7 @@ import triton.language as tl
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from precog.ops.launching import on_own_device
 from precog.ops.reference import HeadState
 from precog.ops.traced import is_traced
 
@@ -229,6 +230,7 @@ def _bytes(resets: Tensor | None) -> Tensor | None:
     return None if resets is None else resets.contiguous().view(torch.uint8)
 
 
+@on_own_device
 def _forward(
     log_decay: Tensor,
     write: Tensor,

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from precog.backbones.tenns.model import TennsModel
 from precog.backbones.tenns.step import model_step
+from precog.ops.launching import on_device_of
 
 MOST_ROWS = 256  # of a recorded step, which holds the states of all its rows twice
 MOST_TOKENS = 1024  # of a recorded reading, padding counted: longer ones keep the device busy as they are
@@ -30,12 +31,11 @@ _Kind = tuple[int, int, torch.dtype]  # rows, tokens of a row (none in a step), 
 
 @dataclass(frozen=True)
 class _Recording:
-    """A graph with the memory it reads and writes, and when the last results were taken out of it."""
+    """A graph with the memory it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
     given: tuple[Tensor, ...]
     results: Results
-    taken: torch.cuda.Event
 
 
 class RecordedPasses:
@@ -59,6 +59,8 @@ class RecordedPasses:
         self._recordings: dict[_Kind, _Recording] = {}
         self._records = True
         self._pool: Any = None  # intermediate results of all recordings lie in the same memory
+        self._stream: Any = None  # that they are recorded on
+        self._taken: Any = None  # when the last results of any of them were taken out of that memory
 
     @torch.no_grad()
     def step(
@@ -81,9 +83,9 @@ class RecordedPasses:
         def program(ids: Tensor, before: Tensor, window: Tensor) -> Results:
             return model_step(self._model, ids, before, window, self._dtype)
 
-        with self._lock:
+        with self._lock, on_device_of(state):
             recording = self._recording((rows, 0, state.dtype), state, program, lambda: [_ids(state, rows)])
-            return None if recording is None else _replay(recording, (tokens,), state, tail)
+            return None if recording is None else self._replay(recording, (tokens,), state, tail)
 
     @torch.no_grad()
     def read(
@@ -117,9 +119,9 @@ class RecordedPasses:
             return [_ids(state, rows, length), _ids(state, rows) + 1]
 
         counts = torch.tensor(list(lengths), device=tokens.device)
-        with self._lock:
+        with self._lock, on_device_of(state):
             recording = self._recording((rows, length, state.dtype), state, program, empty)
-            return None if recording is None else _replay(recording, (tokens, counts), state, tail)
+            return None if recording is None else self._replay(recording, (tokens, counts), state, tail)
 
     def _recording(
         self, kind: _Kind, like: Tensor, program: Callable[..., Results], empty: Callable[[], list[Tensor]]
@@ -127,13 +129,12 @@ class RecordedPasses:
         """That of a kind, for states like these; None while there is none."""
         places = [weight.data_ptr() for weight in self._weights]
         if places != self._places:  # a graph reads the memory it was recorded with, whatever stands there
-            self._places, self._recordings = places, {}
+            self._places, self._recordings, self._pool = places, {}, None
             self._seen.clear()
         self._seen[kind] += 1
         if kind not in self._recordings and self._seen[kind] > WARM_UP and self._records:
             try:
-                with torch.cuda.device(like.device):
-                    self._recordings[kind] = self._record(kind[0], like, program, empty())
+                self._recordings[kind] = self._record(kind[0], like, program, empty())
             except RuntimeError:  # no memory, or a driver without graphs: passes run as they do without
                 self._records = False
         return self._recordings.get(kind)
@@ -145,34 +146,37 @@ class RecordedPasses:
         given = (*ids, before, window)
         program(*given)  # kernels are compiled for these shapes, which a recording has no time for
         torch.cuda.synchronize()
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
-        graph = torch.cuda.CUDAGraph()
-        # other threads may use the device meanwhile
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            results = program(*given)
-        taken = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        taken.record()
-        return _Recording(graph, given, results, taken)
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+            # torch leaves both untyped; its own stream for recordings is one device's
+            self._stream, self._taken = torch.cuda.Stream(), torch.cuda.Event()  # type: ignore[no-untyped-call]
+        graph, own = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            # other threads may use the device meanwhile
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                results = program(*given)
+        finally:
+            torch.cuda.set_stream(own)  # where a recording breaks off, torch stays on the other one
+        return _Recording(graph, given, results)
 
-
-def _replay(recording: _Recording, ids: tuple[Tensor, ...], state: Tensor, tail: Tensor | None) -> Results:
-    """The rows asked for, of a pass that has more."""
-    rows = state.shape[1]
-    recording.taken.wait()  # whoever came before may have used another stream
-    *places, before, window = recording.given
-    for place, values in zip(places, ids, strict=True):
-        place[tuple(map(slice, values.shape))] = values
-    before[:, :rows] = state
-    if tail is None:
-        window[:, :rows] = 0
-    else:
-        window[:, :rows] = tail
-    recording.graph.replay()
-    hidden, *others = recording.results
-    after, inputs, time = (part[:, :rows].clone() for part in others)
-    results = hidden[:rows].clone(), after, inputs, time
-    recording.taken.record()
-    return results
+    def _replay(self, recording: _Recording, ids: tuple[Tensor, ...], state: Tensor, tail: Tensor | None) -> Results:
+        """The rows asked for, of a pass that has more."""
+        rows = state.shape[1]
+        self._taken.wait()  # whoever came before, with whatever recording, may have used another stream
+        *places, before, window = recording.given
+        for place, values in zip(places, ids, strict=True):
+            place[tuple(map(slice, values.shape))] = values
+        before[:, :rows] = state
+        if tail is None:
+            window[:, :rows] = 0
+        else:
+            window[:, :rows] = tail
+        recording.graph.replay()
+        hidden, *others = recording.results
+        after, inputs, time = (part[:, :rows].clone() for part in others)
+        results = hidden[:rows].clone(), after, inputs, time
+        self._taken.record()
+        return results
 
 
 def _ids(like: Tensor, *shape: int) -> Tensor:
