@@ -14,7 +14,9 @@ from precog.errors import StorageError
 MARKER = "precog.json"
 """The file that says what a folder of this program is."""
 OURS = "precog"
-"""What stands there under the folder's kind, such as ``corpus``."""
+"""What stands there under the folder's kind."""
+KINDS = ("corpus", "memory")
+"""What a folder may be; the card of a model, a file of the same name too, may have any values under other keys."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -42,7 +44,7 @@ def marked_kinds(folder: Path) -> list[str]:
         found = json.loads((folder / MARKER).read_bytes())
     except (OSError, ValueError, RecursionError):
         return []
-    return [str(kind) for kind, whose in found.items() if whose == OURS] if isinstance(found, dict) else []
+    return [kind for kind in KINDS if found.get(kind) == OURS] if isinstance(found, dict) else []
 
 
 def output_target(path: Path, what: str = "file") -> Path:

@@ -70,6 +70,12 @@ def test_what_was_fitted_to_focused_answers_stands_beside_the_other(folder: Path
             assert (sure.calibration.to_json(), sure.focused.to_json()) == (confidence, focused)  # type: ignore[union-attr]
 
 
+def test_a_model_may_be_called_what_markers_of_corpora_say(folder: Path, tmp_path: Path) -> None:
+    save_model(tmp_path / "own", load_network(folder)[0], name="precog", tokenizer_sha256=MISTRAL_SHA256)
+    assert keep_confidence(tmp_path / "own", CONFIDENCE).confidence == CONFIDENCE
+    assert read_card(tmp_path / "own")[0].confidence == CONFIDENCE
+
+
 @pytest.mark.parametrize("value", [0.5, "high", [], None])
 def test_a_field_of_another_type_is_refused(value: object) -> None:
     values = {**json.loads(CARD.to_json()), "confidence": value}
