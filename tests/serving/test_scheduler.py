@@ -446,6 +446,24 @@ def test_a_bug_fails_what_it_met_and_nothing_after_it(model):
         assert in_use(scheduler) == 0
 
 
+@pytest.mark.parametrize("steps_first", [False, True])
+def test_a_step_that_fails_is_told_to_whom_it_is_for_and_not_before_what_was_chosen(model, monkeypatch, steps_first):
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    alone = said(free(model, QUESTIONS[0], 1))
+    with Scheduler(model) as scheduler:
+        scheduler._running._steps_first = steps_first
+        with monkeypatch.context() as patched:
+            patched.setattr(model, "step", broken)
+            assert said(free(share(scheduler), QUESTIONS[0], 1)) == alone  # nothing is read after its last token
+            going_on = free(share(scheduler), QUESTIONS[0], 2)
+            assert next(going_on).token_id == alone[0]
+            with pytest.raises(RuntimeError, match="broken"):
+                next(going_on)
+        assert said(free(share(scheduler), QUESTIONS[0], 1)) == alone
+
+
 @pytest.mark.parametrize("drain", [True, False])
 def test_closing_finishes_or_cancels_what_was_asked(model, until, drain):
     model.gate.clear()

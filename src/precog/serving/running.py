@@ -57,13 +57,21 @@ class Running:
         return streams
 
     def tick(self) -> None:
-        """One token for every row."""
+        """One token for every row.
+
+        Raises:
+            Exception: what the model's step raised; rows whose answer ended before it was needed have left.
+        """
         self._settle()
         if self._hidden is None or self._batch is None:
             return
         chosen = self._choose(self._hidden)
+        failure: Exception | None = None
         if self._steps_first:
-            self._batch, self._hidden = self._backbone.step(self._batch, [token_id for token_id, _ in chosen])
+            try:
+                self._batch, self._hidden = self._backbone.step(self._batch, [token_id for token_id, _ in chosen])
+            except Exception as error:
+                failure = error
         kept: list[int] = []
         token_ids: list[int] = []
         for row, (token_id, log_probability) in enumerate(chosen):
@@ -78,6 +86,8 @@ class Running:
                 token_ids.append(token_id)
         if len(kept) < len(self.streams):
             self._keep(kept)
+        if failure is not None and kept:
+            raise failure
         if self._batch is not None and not self._steps_first:
             self._batch, self._hidden = self._backbone.step(self._batch, token_ids)
 
