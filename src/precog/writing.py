@@ -52,7 +52,7 @@ def output_target(path: Path, what: str = "file") -> Path:
 
     Raises:
         StorageError: a folder, a pipe or a device is there, it lies in the folder of a corpus or a memory, or there is
-            no such folder.
+            no such folder, or none that may be written to.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -70,6 +70,9 @@ def output_target(path: Path, what: str = "file") -> Path:
     if not has_folder:
         message = f"the {what} cannot be written: there is no such folder"
         raise StorageError(message, given=target.parent, hint="make it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):  # else it is told when hours of work are to be written
+        message = f"the {what} cannot be written: nothing can be written to its folder"
+        raise StorageError(message, given=target.parent, expected="a folder that is yours to write to")
     return target
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -90,6 +91,21 @@ def test_coefficients_of_focused_answers_are_kept_beside_the_others(run: Run, mo
     assert run("index", data, *with_text, "--model", folder, "--quality", "study").status == 0
     said = run("ask", "Who built house 3?", *with_text)
     assert said.status == 0, said.err
+
+
+@pytest.mark.parametrize("told", ["--keep", "--out"])
+def test_where_nothing_can_be_written_is_told_before_anything_is_asked(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    folder = shutil.copytree(model, tmp_path / "own")
+    data = _questions(tmp_path / "squad.jsonl", 4)  # too few: it would be told if they had been asked
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, *how: Path(path) != folder and allowed(path, *how))
+    where = (told,) if told == "--keep" else (told, folder / "c.json")
+    ended = run("eval", "abstain", "--fit", data, "--model", folder, *where)
+    assert ended.status == 1
+    assert "nothing can be written to its folder" in ended.err
+    assert "too few" not in ended.err
 
 
 def test_given_coefficients_decide(run: Run, model: Path, tmp_path: Path) -> None:

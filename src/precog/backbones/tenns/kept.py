@@ -9,7 +9,7 @@ from precog.backbones.kind import kind_of
 from precog.backbones.tenns.adapter import is_adapter
 from precog.backbones.tenns.checkpoint import CARD_FILE, read_card
 from precog.errors import ModelError
-from precog.writing import output_file
+from precog.writing import output_file, output_target
 
 __all__ = ["card_to_keep_on", "keep_confidence"]
 
@@ -24,6 +24,7 @@ def card_to_keep_on(folder: Path, *, focused: bool = False) -> ModelCard:
     Raises:
         ModelError: the card is missing or damaged, it is an adapter's or another library's model, or there is nothing
             to stand beside.
+        StorageError: nothing can be written to the folder.
     """
     if kind_of(folder)[0] != "tenns" or is_adapter(folder):
         expected = "the folder of a TENNs-LLM; merge an adapter first: precog train merge"
@@ -35,6 +36,7 @@ def card_to_keep_on(folder: Path, *, focused: bool = False) -> ModelCard:
             given=folder,
             hint="precog eval abstain --fit FILE --keep first",
         )
+    output_target(folder / CARD_FILE, "model's card")
     return card
 
 
@@ -51,7 +53,7 @@ def keep_confidence(folder: Path, confidence: Mapping[str, Json], *, focused: bo
 
     Raises:
         ModelError: as `card_to_keep_on`.
-        StorageError: the disk refuses.
+        StorageError: as there, or the disk refuses.
     """
     card = card_to_keep_on(folder, focused=focused)
     own = dict(card.confidence)
