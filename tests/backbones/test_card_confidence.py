@@ -70,6 +70,17 @@ def test_what_was_fitted_to_focused_answers_stands_beside_the_other(folder: Path
             assert (sure.calibration.to_json(), sure.focused.to_json()) == (confidence, focused)  # type: ignore[union-attr]
 
 
+def test_a_model_that_came_in_the_place_of_the_measured_one_is_not_given_its_coefficients(folder: Path) -> None:
+    measured, config = read_card(folder)
+    keep_confidence(folder, OTHER, measured=measured)
+    save_model(folder, load_network(folder)[0], name="n", tokenizer_sha256=MISTRAL_SHA256, chunk_tokens=128)
+    assert keep_confidence(folder, CONFIDENCE, measured=measured).chunk_tokens == 128  # says nothing of its scores
+    save_model(folder, build(config, 1), name="m", tokenizer_sha256=MISTRAL_SHA256)
+    with pytest.raises(ModelError, match="not the one that was measured"):
+        keep_confidence(folder, CONFIDENCE, measured=measured)
+    assert read_card(folder)[0].confidence == {}
+
+
 def test_a_model_may_be_called_what_markers_of_corpora_say(folder: Path, tmp_path: Path) -> None:
     save_model(tmp_path / "own", load_network(folder)[0], name="precog", tokenizer_sha256=MISTRAL_SHA256)
     assert keep_confidence(tmp_path / "own", CONFIDENCE).confidence == CONFIDENCE

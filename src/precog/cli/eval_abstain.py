@@ -115,7 +115,8 @@ def abstain(
             with output_file(target, "file of coefficients", mode=0o644) as file:
                 file.write((json.dumps(calibration.to_json(), indent=1) + "\n").encode())
         if keep:
-            keep_confidence(find_model(settings.model), calibration.to_json(), focused=how.name == STUDY)
+            focused, folder = how.name == STUDY, find_model(settings.model)
+            keep_confidence(folder, calibration.to_json(), focused=focused, measured=backbone.card)
     report: dict[str, object] = {}
     if asked is not None:
         questions = sample_questions(asked, limit, seed)

@@ -40,22 +40,28 @@ def card_to_keep_on(folder: Path, *, focused: bool = False) -> ModelCard:
     return card
 
 
-def keep_confidence(folder: Path, confidence: Mapping[str, Json], *, focused: bool = False) -> ModelCard:
+def keep_confidence(
+    folder: Path, confidence: Mapping[str, Json], *, focused: bool = False, measured: ModelCard | None = None
+) -> ModelCard:
     """Put what makes a probability of a model's scores on its card, in place of what was there.
 
     Args:
         folder: of the model.
         confidence: coefficients, as `precog.engine.confidence.Calibration` has them.
         focused: they are of answers from focused states. What was there for the others stays, and the other way round.
+        measured: the card of the model that was measured, which takes a while; None where it is the one in the folder.
 
     Returns:
         The card that was written.
 
     Raises:
-        ModelError: as `card_to_keep_on`.
+        ModelError: as `card_to_keep_on`, or another model has taken the place of the one that was measured.
         StorageError: as there, or the disk refuses.
     """
     card = card_to_keep_on(folder, focused=focused)
+    if measured is not None and _scores_of(card) != _scores_of(measured):
+        given, expected = f"{folder}: {card.weights_sha256}", measured.weights_sha256
+        raise ModelError("the model in this folder is not the one that was measured", given=given, expected=expected)
     own = dict(card.confidence)
     other = {FOCUSED: own.pop(FOCUSED)} if FOCUSED in own else {}
     kept = {**own, FOCUSED: dict(confidence)} if focused else {**confidence, **other}
@@ -63,3 +69,8 @@ def keep_confidence(folder: Path, confidence: Mapping[str, Json], *, focused: bo
     with output_file(folder / CARD_FILE, "model's card", mode=0o644) as file:
         file.write(card.to_json().encode())
     return card
+
+
+def _scores_of(card: ModelCard) -> ModelCard:
+    """What of a card decides a model's scores."""
+    return replace(card, name="", chunk_tokens=0, confidence={}, notes={})
