@@ -10,19 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from precog.backbones.gates import AlongBackbone, FadingBackbone, GatedBackbone
 from precog.backbones.protocol import Backbone, LearnableBackbone
-from precog.backbones.tenns.backbone import TennsBackbone
 from precog.engine import Sampling, Source, build_suffix_array, decode, decode_mixture, ground, ground_mixture
 from precog.engine.conform import JudgedBackbone
 from precog.engine.decode import StreamingBackbone
 from precog.errors import BoundaryError, CancelledError, ForeignStateError, InputError, LimitError, StateError
 from precog.serving import Scheduler
 from precog.serving.shared_backbone import shared_as
-from precog.state import State, StateBatch
+from precog.state import State
 from precog.text.tokenizer import load_mistral_tokenizer
 
 TOKENIZER = load_mistral_tokenizer()
@@ -205,37 +202,6 @@ def test_what_waits_is_read_in_one_pass(model, until):
     reads = [sorted(given, key=len) for name, given in model.passes if name == "read"]
     assert reads[0] == questions[:1]  # that which stood at the gate
     assert sorted(reads[1:], key=len) == [questions[5:], questions[1:5]]  # one that is far longer goes by itself
-
-
-@settings(max_examples=20)
-@given(
-    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
-    is_live=st.booleans(),
-    boundary=st.integers(1, 8),
-)
-def test_rows_of_unequal_lengths_are_read_as_if_alone(lengths, is_live, boundary):
-    model = TennsBackbone.random("tiny-outer", TOKENIZER)
-    start = model.open([model.empty_state()] * len(lengths))
-    if is_live:
-        start, _ = model.read(start, torch.tensor([[1, 7 + i, 9] for i in range(len(lengths))]))
-    rows = [[5 if is_live else 1, *range(20 * i + 10, 20 * i + 9 + length)] for i, length in enumerate(lengths)]
-    rows = [[1 if place == boundary else token for place, token in enumerate(row)] for row in rows]
-    padded = torch.tensor([row + [0] * (max(lengths) - len(row)) for row in rows])
-    batch, hidden = model.read_padded(start, padded, lengths)
-    for i, (part, row) in enumerate(zip(start.parts([1] * len(rows)), rows, strict=True)):
-        alone, last = model.read(part, torch.tensor([row]))
-        torch.testing.assert_close(hidden[i : i + 1], last, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(batch.recurrent[:, i : i + 1], alone.recurrent, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(batch.tail[:, i : i + 1], alone.tail, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(batch.decay_time[:, i : i + 1], alone.decay_time, atol=1e-5, rtol=1e-4)
-        assert batch.num_tokens[i : i + 1] == alone.num_tokens
-
-
-def test_lengths_that_do_not_fit_are_refused(model):
-    batch = model.open([model.empty_state()] * 2)
-    for lengths in ([1], [1, 4], [0, 1]):
-        with pytest.raises(InputError, match="lengths"):
-            TennsBackbone.read_padded(model, batch, torch.tensor([[1, 5, 6]] * 2), lengths)
 
 
 def test_users_take_turns(model, until):
@@ -503,16 +469,3 @@ def test_between_two_passes_of_a_share_the_scheduler_may_close(model):
     scheduler.close()
     with pytest.raises(CancelledError):
         shared.prefill([1, 5])
-
-
-def test_batches_side_by_side_and_cut_again(model):
-    one, two = model.open([model.empty_state()]), model.open(model.encode_chunks([[5], [6, 7]]))
-    joined = StateBatch.side_by_side([one, two])
-    assert joined.num_tokens == (0, 2, 3)
-    for part, batch in zip(joined.parts([1, 2]), (one, two), strict=True):
-        assert torch.equal(part.recurrent, batch.recurrent)
-        assert part.num_tokens == batch.num_tokens
-    assert StateBatch.side_by_side([one]) is one
-    live, _ = model.read(one, torch.tensor([[1, 5]]))
-    with pytest.raises(StateError, match="joined"):
-        StateBatch.side_by_side([two, live])
