@@ -266,6 +266,7 @@ class TennsBackbone:
             InputError: no token, or an id that does not exist.
         """
         tokens = self._known(tokens)
+        self._check(batch, tokens)
         short = self._short_pass(batch, tokens, [tokens.shape[1]] * len(tokens))
         if short is not None:
             return short
@@ -300,7 +301,6 @@ class TennsBackbone:
         """A pass that is recorded; None where there is none for it."""
         if self._recorded is None:
             return None
-        self._check(batch, tokens)
         found = self._recorded.read(tokens, lengths, batch.recurrent, batch.tail)
         if found is None:
             return None
@@ -308,6 +308,7 @@ class TennsBackbone:
         return self._after(batch, recurrent, tail, time, lengths), hidden
 
     def _read_all(self, batch: StateBatch, tokens: Tensor) -> tuple[StateBatch, Tensor]:
+        self._check(batch, tokens)
         parts = []
         for start in range(0, tokens.shape[1], MAX_PASS_TOKENS):
             batch, hidden = self._pass(batch, tokens[:, start : start + MAX_PASS_TOKENS])
@@ -315,7 +316,6 @@ class TennsBackbone:
         return batch, torch.cat(parts, dim=1)
 
     def _pass(self, batch: StateBatch, tokens: Tensor) -> tuple[StateBatch, Tensor]:
-        self._check(batch, tokens)
         result = self.model(tokens, state=batch.recurrent, tail=batch.tail, dtype=self.dtype)
         read = [tokens.shape[1]] * len(batch)
         return self._after(batch, result.state, result.tail, result.decay_time, read), result.hidden
